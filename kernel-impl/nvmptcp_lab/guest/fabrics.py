@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The Linux NVMe host: connections through /dev/nvme-fabrics, state from sysfs."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from .netns import inside
+from .nvmet import NQN, write
+
+HOST_NQN = "nqn.2014-08.org.nvmexpress:uuid:6e766d70-7463-4000-8000-000000000001"
+HOST_ID = "6e766d70-7463-4000-8000-000000000001"
+DISCOVERY_NQN = "nqn.2014-08.org.nvmexpress.discovery"
+
+
+@dataclass(frozen=True)
+class Controller:
+    """One association, as /sys/class/nvme shows it."""
+
+    name: str
+
+    @property
+    def path(self) -> Path:
+        return Path("/sys/class/nvme") / self.name
+
+    def attribute(self, name: str) -> str:
+        return (self.path / name).read_text().strip()
+
+    def queues(self) -> list[tuple[int, str, int]]:
+        """(queue ID, protocol in effect, subflows) of each queue."""
+        lines = (line.split() for line in self.attribute("tcp_queues").splitlines())
+        return [(int(qid), protocol, int(subflows)) for qid, protocol, subflows in lines]
+
+    def disconnect(self) -> None:
+        write(self.path / "delete_controller", 1)
+
+
+def connect(traddr: str, *, trsvcid: int = 4420, nqn: str = NQN, variant: str | None = None,
+            netns: str = "host", options: str = "") -> Controller:
+    """Connect as `nvme connect` does. Raises OSError."""
+    words = ["transport=tcp", f"traddr={traddr}", f"trsvcid={trsvcid}", f"nqn={nqn}",
+             f"hostnqn={HOST_NQN}", f"hostid={HOST_ID}"]
+    if variant:
+        words.append(f"tcp_variant={variant}")
+    if options:
+        words.append(options)
+    with inside(netns), open("/dev/nvme-fabrics", "r+b", buffering=0) as device:
+        device.write(",".join(words).encode())
+        words = device.read(4096).decode().strip().split(",")
+    reply = dict(word.partition("=")[::2] for word in words)
+    return Controller(f"nvme{reply['instance']}")
+
+
+def set_iopolicy(policy: str) -> None:
+    """numa, round-robin or queue-depth, for each subsystem."""
+    for subsystem in Path("/sys/class/nvme-subsystem").iterdir():
+        write(subsystem / "iopolicy", policy)
+
+
+def block_device(timeout: float = 10) -> Path:
+    """The namespace's (multipath) block device, once it is there. Raises TimeoutError."""
+    end = time.monotonic() + timeout
+    while time.monotonic() < end:
+        for entry in sorted(Path("/sys/class/block").glob("nvme*n1")):
+            if "c" not in entry.name.removeprefix("nvme"):
+                return Path("/dev") / entry.name
+        time.sleep(0.01)
+    raise TimeoutError("no NVMe block device came up")
