@@ -3,12 +3,14 @@
 
 import argparse
 import os
+import signal
 import sys
+from types import FrameType
 
 from . import build, doctor, perf, reproduce, selftest, verbs
 from .errors import LabError
 
-INTERRUPTED = 130  # 128 + SIGINT, as shells count
+INTERRUPTED, TERMINATED = 130, 143  # 128 + SIGINT, 128 + SIGTERM, as shells count
 
 
 def parser() -> argparse.ArgumentParser:
@@ -18,7 +20,7 @@ def parser() -> argparse.ArgumentParser:
         description="The reference kernel of NVMe/TCP over Multipath TCP: build it, boot it as a"
         " process, in virtual time, without root or KVM.",
         epilog="Exit codes: 0, 1 a check failed or the lab broke, 2 usage, 124 time-out, 130"
-        " interrupted; `run` passes on the command's own.",
+        " interrupted, 143 terminated; `run` passes on the command's own.",
     )
     verb = top.add_subparsers(dest="verb", metavar="VERB", required=True)
     for module in (build, verbs, perf, reproduce, selftest, doctor):
@@ -26,8 +28,13 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def _terminate(_signum: int, _frame: FrameType | None) -> None:
+    sys.exit(TERMINATED)  # as an exception: whoever holds a guest or a directory gives it up
+
+
 def main(argv: list[str] | None = None) -> int:
     args = parser().parse_args(argv)
+    signal.signal(signal.SIGTERM, _terminate)
     try:
         code: int = args.func(args)
         sys.stdout.flush()
