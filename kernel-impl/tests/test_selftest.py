@@ -2,6 +2,8 @@
 """`nvmptcp-lab selftest`: the kernel's own tests pass, and a bad one is seen."""
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,17 @@ import pytest
 from lab_helpers import Lab, leftover_processes, one_line_error
 from nvmptcp_lab import build, selftest
 from nvmptcp_lab.errors import LabError
-from nvmptcp_lab.selftest import Case, Outcome, compare, parse_tap
+from nvmptcp_lab.selftest import (
+    SCRIPTS,
+    Bench,
+    Case,
+    Job,
+    Outcome,
+    compare,
+    parse_tap,
+    rerun,
+    verdict,
+)
 
 
 def script(directory: Path, body: str, name: str = "made_up") -> Path:
@@ -83,21 +95,110 @@ def test_compare_tells_a_regression(lab: Lab, tmp_path: Path) -> None:
     assert ("made_up: differs: unpatched passed, patched failed; rerun: 1 and 0 of 1 passed:"
             " REGRESSION") in done.stdout
     assert "same:" not in done.stdout
+    assert done.stdout.splitlines()[-1] == ("1 of 2 cases end alike on both kernels, 1 listed"
+                                            " above: regressions: 1")
+
+
+def test_compare_needs_results(lab: Lab, tmp_path: Path) -> None:
+    """Two kernels on which a script does nothing are not alike."""
+    script(tmp_path, "exit 0")
+    done = lab("selftest", "--compare", "./made_up.sh")
+    assert done.returncode == 1
+    assert "made_up: no results on the unpatched kernel" in one_line_error(done)
+
+
+def test_link_carries_the_first_packet(lab: Lab, tmp_path: Path) -> None:
+    """The script doesn't keep the kernel's link watch from its turn, though it never sleeps."""
+    script(tmp_path, r"""
+        echo 1..5
+        for n in $(seq 5); do
+            ip netns add a; ip netns add b
+            ip link add va netns a type veth peer name vb netns b
+            ip -n a addr add 10.0.0.1/24 dev va; ip -n a link set va up
+            ip -n b addr add 10.0.0.2/24 dev vb; ip -n b link set vb up
+            ms=$(nsenter --net=/run/netns/b ping -q -c 1 -W 5 10.0.0.1 |
+                 sed -n 's,^rtt.*= \([0-9]*\).*,\1,p')
+            [ "$ms" -lt 500 ] || printf 'not '
+            echo "ok $n answer after $ms ms"
+            ip netns del a; ip netns del b
+        done
+    """)
+    done = lab("selftest", "./made_up.sh")
+    assert done.returncode == 0, done.stdout
+
+
+def outcome_of(kernel: str, *cases: str, problem: str = "") -> Outcome:
+    """What one rerun said: "case=status"."""
+    return Outcome("join", kernel, [Case(*case.split("=")) for case in cases], problem, 1, True)
 
 
 def test_compare_case_by_case() -> None:
-    def outcome(kernel: str, *cases: str, problem: str = "") -> Outcome:
-        return Outcome("join", kernel, [Case(*case.split("=")) for case in cases], problem, 1, True)
-
-    old = outcome("unpatched", "a=passed", "b=failed", "c=failed", "d=passed", "e=passed")
-    new = outcome("patched", "a=passed", "b=failed", "c=passed", "d=skipped")
+    old = outcome_of("unpatched", "a=passed", "b=failed", "c=failed", "d=passed", "e=passed")
+    new = outcome_of("patched", "a=passed", "b=failed", "c=passed", "d=skipped")
     found = {(item.case, item.regression) for item in compare([old, new])}
-    assert found == {("c", False), ("d", True), ("e", True)}
-    panic = outcome("patched", *(f"{case.name}={case.status}" for case in old.cases),
-                    problem="the guest kernel died")
-    assert [(item.case, item.regression) for item in compare([old, panic])] == [
-        ("as a whole", True)]
+    assert found == {("b", False), ("c", False), ("d", True), ("e", True)}
+    panic = outcome_of("patched", *(f"{case.name}={case.status}" for case in old.cases),
+                       problem="the guest kernel died")
+    assert {(item.case, item.regression) for item in compare([old, panic])} == {
+        ("b", False), ("c", False), ("as a whole", True)}
     assert compare([panic]) == []  # nothing to compare it with
+
+
+@pytest.mark.parametrize(("reruns", "unpatched", "patched", "is_worse"), [
+    (1, 1, 0, True),  # all that is known says so
+    (1, 0, 0, False),
+    (4, 4, 0, True),
+    (4, 4, 1, False),
+    (8, 8, 8, False),
+    (8, 8, 5, False),  # p = 0.10
+    (8, 8, 4, True),  # p = 0.04
+    (8, 4, 0, True),
+    (8, 1, 0, False),
+    (8, 3, 8, False),
+    (8, 0, 0, False),
+])
+def test_how_many_passes_fewer_are_a_regression(
+    reruns: int, unpatched: int, patched: int, is_worse: bool
+) -> None:
+    assert selftest.worse(reruns, unpatched, patched) is is_worse
+
+
+def test_what_is_run_again_and_what_that_says() -> None:
+    old = outcome_of("unpatched", "flaky=passed", "broken=passed", "gone=passed", "both=failed",
+                     "better=failed", "skip=passed")
+    new = outcome_of("patched", "flaky=failed", "broken=failed", "both=failed", "better=passed",
+                     "skip=skipped")
+    bench = Bench("unpatched", None, Path()), Bench("patched", None, Path())  # type: ignore[arg-type]
+    jobs = [Job(one, replace(SCRIPTS["mptcp_join"], name="join"), seed=1) for one in bench]
+    asked: list[Job] = []
+
+    def run(again: Sequence[Job], problem: str = "") -> list[Outcome]:
+        asked.extend(again)
+        return [outcome_of(job.bench.label, "flaky=passed", "both=failed",
+                           f"broken={'failed' if job.bench.label == 'patched' else 'passed'}",
+                           problem=problem if job.bench.label == "patched" else "")
+                for job in again]
+
+    found = {item.case: item for item in rerun(compare([old, new]), jobs, 3, run)}
+    assert {job.cases for job in asked} == {("flaky", "broken", "gone", "both")}
+    assert [(job.bench.label, job.seed) for job in asked] == [
+        (label, seed) for seed in (2, 3, 4) for label in ("unpatched", "patched")]
+    # A case that a rerun doesn't come to stays what it was.
+    assert {case for case, item in found.items() if item.regression} == {"broken", "gone", "skip"}
+    assert (found["flaky"].unpatched_passes, found["flaky"].patched_passes) == (3, 3)
+    assert verdict([old, new], list(found.values())) == (
+        "0 of 6 cases end alike on both kernels, 6 listed above: regressions: 3")
+
+    # A complaint of the kernel in a rerun counts, whatever the cases say.
+    again = rerun(compare([old, new]), jobs, 3, lambda todo: run(todo, "a WARNING"))
+    assert [item.patched for item in again if item.case == "reruns as a whole"] == ["a WARNING"]
+    assert again[-1].regression
+
+
+def test_verdict_when_all_is_well() -> None:
+    both = [outcome_of(kernel, "a=passed", "b=skipped") for kernel in ("unpatched", "patched")]
+    assert verdict(both, compare(both)) == (
+        "2 of 2 cases end alike on both kernels: patched is as unpatched")
 
 
 def test_tap_of_both_dialects() -> None:
