@@ -74,6 +74,16 @@ def test_what_the_guest_refuses_is_one_clear_error(lab: Lab, tmp_path: Path) -> 
     assert "the topology could not be built" in one_line_error(done)
 
 
+def test_first_packet_of_each_path_arrives(lab: Lab) -> None:
+    """A link that is not ready drops it, and ARP tries again a second later."""
+    script = "for i in 1 2 3 4; do on host ping -q -c 1 -W 5 10.0.$i.2; done"
+    done = lab("run", "--topology", "four-gigabit", "--", "sh", "-c", script)
+    assert done.returncode == 0, done.stdout
+    worst = [float(words.split("/")[-2]) for words in done.stdout.splitlines() if "rtt" in words]
+    assert len(worst) == 4
+    assert max(worst) < 10, done.stdout
+
+
 @pytest.mark.parametrize("family", ["ipv4", "ipv6"])
 @pytest.mark.parametrize("endpoints", ["none", "subflow"])
 def test_each_path_uses_its_own_link_both_ways(
