@@ -26,6 +26,7 @@ from .topology import Topology, shell_script
 GUEST = Path(__file__).with_name("guest")
 MODULES = ("nvme-core", "nvme-fabrics", "nvme-tcp", "nvmet", "nvmet-tcp")
 TIMED_OUT = 124  # as timeout(1)
+SEEDED_START = 1_795_219_200_000_000_000  # ns: a seeded guest's clock starts at 2026-11-21
 
 # A line of the guest's log that fails a run, whatever the command's exit code says.
 _REPORT = re.compile(
@@ -51,6 +52,7 @@ class Guest:
     memory: str = "1G"
     module_options: dict[str, str] = field(default_factory=dict)  # "nvme-core": "multipath=N"
     interactive: bool = False
+    seed: int | None = None  # of all random numbers: the same seed, the same run; virtual time only
 
 
 def python(module: str, *arguments: str) -> list[str]:
@@ -227,6 +229,8 @@ def _run(guest: Guest, directory: Path, stdout: Any, stderr: Any) -> Result:
         ]
         if not guest.real_time:
             arguments.append("time-travel=inf-cpu")
+            if guest.seed:
+                arguments += [f"random_seed={guest.seed}", f"time-travel-start={SEEDED_START}"]
         log = stack.enter_context(log_file.open("wb"))
         process = subprocess.Popen(
             arguments, stdin=None if guest.interactive else subprocess.DEVNULL, stdout=stdout,

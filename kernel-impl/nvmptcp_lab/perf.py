@@ -106,6 +106,7 @@ def run_cell(kernel: Kernel, cell: Cell, fio_output: Path | None = None,
                 shutil.copyfile(directory / f"fio-{rw}.json", kept[rw])
     return {
         "cell": {**asdict(cell), "rw": list(cell.rw)},
+        "seed": guest_options.get("seed"),
         "kernel": {"release": kernel.release, "key": kernel.key, "profile": kernel.profile},
         **_figures(runs),
         "limit_mib_s": {"read": limit_mib_s(cell, "to_host"),
@@ -165,6 +166,9 @@ def add_parser(subparsers: "_SubParsersAction[Any]") -> None:
     cell.add_argument("--runtime", type=_positive, default=10, metavar="S",
                       help="seconds of the guest's clock a run (default: %(default)s)")
     cell.add_argument("--real-time", action="store_true", help="not in virtual time")
+    cell.add_argument("--seed", type=_positive, metavar="N",
+                      help="random numbers follow from it: the same seed gives the same result"
+                      " (default: they are random)")
     cell.add_argument("--json", type=Path, metavar="OUT",
                       help="write the result there, fio's own JSON beside it")
     verbs.add_guest_options(cell)
@@ -200,6 +204,8 @@ def _perf(args: argparse.Namespace) -> int:
         controllers_per_path=args.controllers_per_path, ports=args.ports, bs=args.bs, rw=rw,
         iodepth=args.iodepth, numjobs=args.numjobs, runtime=args.runtime,
     )
+    if args.seed and args.real_time:
+        raise UsageError("--seed: not together with --real-time, where no two runs are the same")
     if cell.ports and cell.ports > len(cell.topology.links):
         raise UsageError(f"--ports {cell.ports}: there are only {len(cell.topology.links)} paths")
     verbs.require("fio", "ip", "insmod", *(["dumpcap"] if args.capture else []))
@@ -209,7 +215,7 @@ def _perf(args: argparse.Namespace) -> int:
     result = run_cell(
         ensure_kernel(args.profile), cell, output,
         capture=verbs.directory(args.capture, "--capture"), real_time=args.real_time,
-        memory=args.memory, module_options=verbs.module_options(args.module_option),
+        seed=args.seed, memory=args.memory, module_options=verbs.module_options(args.module_option),
         **({"timeout": args.timeout} if args.timeout else {}),
     )
     if output:

@@ -56,6 +56,18 @@ def test_lossless_cell_repeats(lab: Lab, tmp_path: Path) -> None:
         assert first[direction] == pytest.approx(second[direction], rel=0.005)
 
 
+def test_same_seed_same_run(lab: Lab, tmp_path: Path) -> None:
+    """Under loss, all that differs between two runs are random numbers, MPTCP's tokens too."""
+    def run(seed: int) -> dict[str, Any]:
+        result = _cell(lab, tmp_path, "--transport", "mptcp", "--topology", "four-gigabit-lossy",
+                       "--rw", "randwrite", "--runtime", 1, "--seed", seed)
+        return {name: value for name, value in result.items() if name != "wall_seconds"}
+
+    first, again, other = run(1), run(1), run(2)
+    assert first == again
+    assert first["write_mib_s"] != other["write_mib_s"]
+
+
 def test_asymmetric_paths_from_a_file(lab: Lab, tmp_path: Path) -> None:
     result = _cell(lab, tmp_path, "--topology", "one-slow-path", "--ports", 1, "--runtime", 4,
                    "--rw", "randread")
@@ -80,6 +92,7 @@ def test_without_native_multipath(lab: Lab, tmp_path: Path) -> None:
     (["--ports", "5"], "--ports 5: there are only 4 paths"),
     (["--topology", "four-gigabit", "--rate", "1gbit"], "--rate: not together with --topology"),
     (["--runtime", "0"], "below 1"),
+    (["--seed", "1", "--real-time"], "--seed: not together with --real-time"),
 ])
 def test_bad_options(lab: Lab, arguments: list[str], words: str) -> None:
     done = lab("perf", *arguments)
