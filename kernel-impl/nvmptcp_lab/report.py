@@ -72,10 +72,15 @@ def _inline(figure: "Figure") -> str:
     return "data:image/svg+xml;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
-def _bandwidth(rows: Sequence[Mapping[str, Any]]) -> "Figure":
+def bandwidth(rows: Sequence[Mapping[str, Any]], row_height: float = 0.75) -> "Figure":
+    """Bars of MiB/s, a pair a row, beside what was published and what the links can carry.
+
+    `row_height` is in inches.
+    """
+    from matplotlib import rcParams
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, 0.75 * len(rows) + 1))
+    figure = Figure(figsize=(10, row_height * len(rows) + 1))
     axes = figure.subplots()
     labels, height = [], 0.38
     for number, row in enumerate(rows):
@@ -85,7 +90,8 @@ def _bandwidth(rows: Sequence[Mapping[str, Any]]) -> "Figure":
                       color="#3b75af" if direction == "read" else "#e08a3c",
                       label=direction if number == 0 else None)
             if row["published"]:
-                axes.plot(row["published"][direction], number + offset, "k|", markersize=12,
+                axes.plot(row["published"][direction], number + offset, "|", markersize=12,
+                          color=rcParams["text.color"],
                           label="published" if (number, direction) == (0, "read") else None)
             axes.plot(part["limit"], number + offset, "r.", markersize=4,
                       label="limit of the links" if (number, direction) == (0, "read") else None)
@@ -130,14 +136,21 @@ def write(path: Path, results: Mapping[str, Any]) -> None:
     """Write the page. Raises OSError."""
     environment = jinja2.Environment(autoescape=False, undefined=jinja2.StrictUndefined)
     page = environment.from_string(_TEMPLATE).render(
-        **results, mark=_mark, bandwidth=_inline(_bandwidth(results["rows"])),
+        **results, mark=_mark, bandwidth=_inline(bandwidth(results["rows"])),
         timeline=_inline(_timeline(results["integrity"])))
     path.write_text(page)
 
 
+def summary(results: Mapping[str, Any]) -> dict[str, Any]:
+    """The figures behind the tables, without the single runs, for a plot elsewhere."""
+    rows = [{key: row[key] for key in ("name", "published", "read", "write", "requirement", "ok")}
+            for row in results["rows"]]
+    return {"kernel": results["kernel"], "runtime": results["runtime"],
+            "controllers_per_path": results["controllers_per_path"], "rows": rows}
+
+
 def markdown(results: Mapping[str, Any]) -> str:
     """The tables of a run, for a page of the repository."""
-    seconds = results["seconds"]["all"] - results["seconds"]["build"]
     integrity = results["integrity"]
     lines = [
         "# Results",
@@ -146,8 +159,8 @@ def markdown(results: Mapping[str, Any]) -> str:
         "",
         f"Linux {results['kernel']['release']} with the series (build {results['kernel']['key']}),"
         f" virtual time, {results['runtime']} s a run,"
-        f" {results['controllers_per_path']} controllers a path; all of it took {seconds:.0f} s of"
-        " wall time. MiB/s, reads / writes; medians where there are several runs.",
+        f" {results['controllers_per_path']} controllers a path. MiB/s, reads / writes; where there"
+        " are several runs, with the seeds 1, 2, …, their medians.",
         "",
         "| cell | published | measured | ratio | limit of the links | runs, spread | |",
         "|---|---|---|---|---|---|---|",

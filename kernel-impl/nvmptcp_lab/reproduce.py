@@ -31,7 +31,7 @@ PUBLISHED = Path(__file__).parents[1] / "published.toml"
 # The published machine's number of I/O queues is not known. Nine controllers a path, each with the
 # one queue that a single CPU gives, fit all rows best: see --fit, and kernel-impl/RESULTS.md.
 CONTROLLERS_PER_PATH = 9
-SEEDS = 5  # runs of a lossy row; the median counts
+SEEDS = 5  # runs of a lossy row, with seeds 1 to 5; the median counts
 LOSSLESS_TOLERANCE, LOSSY_TOLERANCE = 0.03, 0.15
 ONE_ASSOCIATION_GOAL = 0.97  # of what the DSS option leaves of the links
 
@@ -133,7 +133,8 @@ def _guest_step(kernel: Kernel, module: str, paths: topology.Topology,
         addresses = [paths.target_address(path) for path in range(1, len(paths.links) + 1)]
         (directory / "cell.json").write_text(json.dumps({"traddrs": addresses, **spec}))
         result = boot.run(boot.Guest(kernel, boot.python(module, name), topology=paths,
-                                     writable=[directory], timeout=600), stdout=sys.stderr)
+                                     writable=[directory], timeout=600, seed=1),
+                          stdout=sys.stderr)
         verbs.finish(result)
         if result.exit_code:
             raise LabError(f"{module} failed in the guest (exit code {result.exit_code})")
@@ -179,7 +180,8 @@ def measure(kernel: Kernel, todo: list[dict[str, Any]], jobs: int, output: Path,
     with boot.side_by_side(jobs) as pool:
         for number, row in enumerate(todo):
             for seed in range(row["seeds"]):
-                job = pool.submit(perf.run_cell, kernel, row["cell"], name(number, seed))
+                job = pool.submit(perf.run_cell, kernel, row["cell"], name(number, seed),
+                                  seed=seed + 1)
                 futures[job] = (number, seed)
         for done, future in enumerate(as_completed(futures), 1):
             number, seed = futures[future]
@@ -213,6 +215,8 @@ def add_parser(subparsers: "_SubParsersAction[Any]") -> None:
                       help="measure the lossy rows with these numbers of controllers a path, too")
     verb.add_argument("--markdown", type=Path, metavar="FILE",
                       help="write the tables there as Markdown")
+    verb.add_argument("--summary", type=Path, metavar="FILE",
+                      help="write the figures of the tables there as JSON")
     verb.add_argument("--profile", default="default", choices=profiles())
     verb.add_argument("--json", action="store_true", help="print results.json, not the table")
     verb.set_defaults(func=_reproduce)
@@ -259,6 +263,8 @@ def _reproduce(args: argparse.Namespace) -> int:
     report.write(output / "index.html", results)
     if args.markdown:
         args.markdown.write_text(report.markdown(results))
+    if args.summary:
+        args.summary.write_text(json.dumps(report.summary(results), indent=1) + "\n")
     print(text if args.json else f"\nMiB/s, read / write; {args.controllers_per_path} controllers"
           f" a path\n{table(judged)}\n")
     say(f"results: {output}/results.json, {output}/index.html"
