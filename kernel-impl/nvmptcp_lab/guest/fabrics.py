@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The Linux NVMe host: connections through /dev/nvme-fabrics, state from sysfs."""
 
+import errno
+import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +47,9 @@ def connect(traddr: str, *, trsvcid: int = 4420, nqn: str = NQN, variant: str | 
     if options:
         words.append(options)
     with inside(netns), open("/dev/nvme-fabrics", "r+b", buffering=0) as device:
-        device.write(",".join(words).encode())
+        # Python's raw write() returns None for EAGAIN, where others raise
+        if device.write(",".join(words).encode()) is None:
+            raise OSError(errno.EAGAIN, f"/dev/nvme-fabrics: {os.strerror(errno.EAGAIN)}")
         words = device.read(4096).decode().strip().split(",")
     reply = dict(word.partition("=")[::2] for word in words)
     return Controller(f"nvme{reply['instance']}")
