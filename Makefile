@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # What a user or a developer does with a checkout. Each target installs first what is missing.
 .DEFAULT_GOAL := help
-.PHONY: help setup kernel reproduce results test lint bisect selftest doctor clean
+.PHONY: help verdicts setup kernel reproduce results docs test lint bisect selftest doctor clean
 # the kernel build brings its own parallelism; lab runs are pinned to CPUs
 .NOTPARALLEL:
 
 BIN := .venv/bin
 READY := .venv/.setup-done
-PYTHON_SOURCES := kernel-impl
+PYTHON_SOURCES := kernel-impl spec conformance docs
 
 help: ## list the targets
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)/\1|\2/p' Makefile | while IFS='|' read -r target what; do \
@@ -25,15 +25,26 @@ kernel: $(READY) ## fetch, patch and build the reference kernel
 reproduce: $(READY) ## build, check both variants, measure the published table
 	@$(BIN)/nvmptcp-lab reproduce $(ARGS)
 
-results: $(READY) ## reproduce, and renew kernel-impl/RESULTS.md
-	@$(BIN)/nvmptcp-lab reproduce --fit 6,9,12 --markdown kernel-impl/RESULTS.md $(ARGS)
+results: $(READY) ## reproduce, and renew kernel-impl/RESULTS.md and results.json
+	@$(BIN)/nvmptcp-lab reproduce --fit 6,9,12 --markdown kernel-impl/RESULTS.md \
+		--summary kernel-impl/results.json $(ARGS)
+
+docs: $(READY) ## the site, and the Technical Proposal as PDF and DOCX, in build/docs/
+	@tools/setup docs
+	@$(BIN)/python -m nvmptcp_docs.build $(ARGS)
 
 test: lint ## lint, then every test
+	@tools/setup docs
 	@$(BIN)/pytest $(ARGS)
 
 lint: $(READY) ## ruff and mypy --strict
 	@$(BIN)/ruff check $(PYTHON_SOURCES)
 	@$(BIN)/mypy $(PYTHON_SOURCES)
+
+verdicts: $(READY) ## run the tests that verify requirements, and renew spec/verdicts.json
+	@rm -f build/verdicts.json
+	@$(BIN)/pytest -m requirement --requirement-verdicts build/verdicts.json $(ARGS); \
+		code=$$?; $(BIN)/nvmptcp-spec verdicts build/verdicts.json && exit $$code
 
 bisect: $(READY) ## each patch of the series: applies, checkpatch, builds, boots
 	@$(BIN)/nvmptcp-lab bisect $(ARGS)
