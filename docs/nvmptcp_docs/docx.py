@@ -53,7 +53,7 @@ def prepare(page: Path) -> tuple[str, Any]:
         with Image.open(path) as picture:
             inches = min(picture.width / DIAGRAM_DPI * DIAGRAM_SCALE, TEXT_WIDTH_IN)
         image.set("src", str(path))
-        image.set("style", f"width:{inches:.2f}in")
+        image.set("width", f"{inches:.2f}in")  # Pandoc reads no style
     # The line below a requirement.
     for node in article.xpath(".//span[contains(@class,'reqmeta')]"):
         node.set("data-custom-style", DETAILS)
@@ -173,6 +173,8 @@ def _fonts(document: Any) -> None:
         style.paragraph_format.space_before = Pt(10 if name == "Table Caption" else 2)
         style.paragraph_format.keep_with_next = name == "Table Caption"
         style.paragraph_format.alignment = WD_ALIGN_PARAGRAPH.CENTER
+    figure = document.styles["Captioned Figure"].paragraph_format
+    figure.alignment, figure.keep_with_next = WD_ALIGN_PARAGRAPH.CENTER, True
 
 
 def _tidy(document: Any) -> None:

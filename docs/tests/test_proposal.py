@@ -148,6 +148,16 @@ def test_docx_tables_have_borders(single_page: Any, document: Any) -> None:
         assert table._tbl.tblPr.find(qn("w:tblBorders")) is not None
 
 
+def test_docx_diagrams_have_the_size_of_their_text(document: Any) -> None:
+    diagrams = document.inline_shapes
+    assert len(diagrams) > 10
+    for diagram in diagrams:
+        (blip,) = diagram._inline.iter(qn("a:blip"))
+        pixels = document.part.related_parts[blip.get(qn("r:embed"))].image.px_width
+        assert diagram.width.inches <= pixels / docx.DIAGRAM_DPI
+        assert diagram.height.inches < 9  # with its caption on one page
+
+
 def test_references_show_the_clause_number(single_page: Any, pages: list[str]) -> None:
     """On paper a title alone leads nowhere."""
     headings = {re.sub(r"\s+", " ", node.text_content()).replace("¶", "").strip()

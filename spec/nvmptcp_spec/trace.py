@@ -90,7 +90,7 @@ def _list(app: "Sphinx") -> Iterator[nodes.Node]:
         yield nodes.rubric("", title)
         body: list[list[Cell]] = [[_id(r), r.title, r.level, r.actor, r.verify]
                                   for r in requirements]
-        yield from _table([22, 39, 8, 15, 16],
+        yield from _table([19, 37, 8, 22, 14],
                           ["ID", "Requirement", "Level", "Actor", "Verification"], body)
 
 

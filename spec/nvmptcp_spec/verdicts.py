@@ -86,6 +86,8 @@ def summary(rows: list[Row]) -> dict[str, int]:
     counts["with a test"] = sum(bool(row.tests) for row in rows)
     counts["without a test, reason given"] = sum(
         not row.tests and bool(row.requirement.untested) for row in rows)
+    counts["without a test, no reason given"] = len(rows) - sum(
+        bool(row.tests or row.requirement.untested) for row in rows)
     return counts | {o: outcomes[o] for o in ("passed", "failed", "skipped", NOT_RUN)}
 
 

@@ -79,8 +79,9 @@ def test_trace(made: Checkout) -> None:
     note(made, "passed")
     summary = json.loads(made.run("trace", "--json").stdout)["summary"]
     assert summary == {"requirements": 3, "shall": 2, "should": 0, "may": 1, "with a test": 1,
-                       "without a test, reason given": 1, "passed": 1, "failed": 0, "skipped": 0,
-                       "not run": 0}
+                       "without a test, reason given": 1,
+                       "without a test, no reason given": 1, "passed": 1,
+                       "failed": 0, "skipped": 0, "not run": 0}
     # a second test that hasn't run yet takes the verdict back
     first = (made.root / "tests/test_it.py").read_text()
     made.tests(first.replace("test_it", "test_more"), "test_b")
