@@ -62,8 +62,8 @@ def sphinx(builder: str, output: Path, source: Path = ROOT, options: Iterable[st
     try:
         # -a: write every page, since a reference can break when another page changes.
         run(f"sphinx -b {builder}",
-            [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-a", "-b", builder,
-             "-d", str(doctrees), *options, str(source), str(output / builder)],
+            [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-a", "--no-color",
+             "-b", builder, "-d", str(doctrees), *options, str(source), str(output / builder)],
             output / "log" / f"{builder}.log", source)
     except BuildError:
         # Sphinx wouldn't read these pages again, and so wouldn't repeat its warnings.

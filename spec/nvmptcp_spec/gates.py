@@ -15,6 +15,7 @@
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -70,11 +71,13 @@ def collect_tests(root: Path) -> TestMap:
             [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider",
              "--requirement-map", str(out)],
             cwd=root, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False,
+            env={**os.environ, "NO_COLOR": "1"},  # whatever CI says of colours
         )
         if run.returncode not in (0, NO_TESTS) or not out.is_file():
             said = (run.stdout + run.stderr).splitlines()
-            errors = [line for line in said if re.match(r"E  |ERROR|.*error", line)] or said[-1:]
-            raise SpecError(f"pytest can't collect the tests: {' '.join(errors[0].split())}")
+            errors = (line for form in ("E  ", "ERROR|.*error", ".") for line in said
+                      if re.match(form, line))
+            raise SpecError(f"pytest can't collect the tests: {' '.join(next(errors, '').split())}")
         found: TestMap = json.loads(out.read_text())
         return found
 
