@@ -16,9 +16,9 @@ class BytewiseHost(UserHost):
     """A host whose ICReq, Connect and further commands arrive byte by byte."""
 
     def send(self, data: bytes) -> None:
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for byte in data:
-            self._socket.sendall(bytes([byte]))
+            self.socket.sendall(bytes([byte]))
             time.sleep(PAUSE)
 
 

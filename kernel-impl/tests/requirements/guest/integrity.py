@@ -8,6 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from nvmptcp_conformance.endpoints.mptcp_socket import IPPROTO_MPTCP
 from nvmptcp_conformance.layers import mptcp, nvme, nvme_tcp
 from nvmptcp_conformance.layers.mptcp_stream import INITIATOR, LISTENER, Connection
 from nvmptcp_lab.guest import fabrics, nvmet
@@ -29,7 +30,6 @@ from .situation import (
     transfer,
     wait_until,
 )
-from .user_host import IPPROTO_MPTCP
 from .wire import Joiner, Observer, Tap
 
 DIGESTS = ("", "hdr_digest", "data_digest", "hdr_digest,data_digest")
