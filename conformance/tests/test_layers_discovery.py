@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Discovery structures: offsets against the registry and libnvme's, TSAS of each transport."""
 
-from typing import Any
-
 import pytest
 from nvmptcp_conformance.layers import registry
 from nvmptcp_conformance.layers.discovery import (
@@ -36,23 +34,27 @@ def rebuilt(packet: Packet) -> bytes:
     return bytes(packet)
 
 
-def place(name: str) -> tuple[int, int]:
-    """First byte and size of a field of the entry: the bytes that change with it."""
-    size = registry.DISCOVERY_ENTRY[name][1]
-    other: Any = TCPTSAS(b"\xff" * size) if name == "TSAS" else (
-        b"\xff" * size if size > 2 else (1 << 8 * size) - 1)
-    empty: dict[str, Any] = {
-        key.lower(): b"" if width > 2 else 0
-        for key, (_, width) in registry.DISCOVERY_ENTRY.items() if key != "TSAS"}
-    pair = zip(bytes(DiscoveryLogEntry(**empty)),
-               bytes(DiscoveryLogEntry(**empty | {name.lower(): other})), strict=True)
-    changed = [at for at, (before, after) in enumerate(pair) if before != after]
-    return changed[0], len(changed)
+def layout(packet: Packet) -> tuple[dict[str, tuple[int, int]], int]:
+    """First byte and size of each field that isn't reserved, and the size of all."""
+    places, at = {}, 0
+    for field in packet.fields_desc:
+        size = len(field.addfield(packet, b"", packet.getfieldval(field.name)))
+        if size and not field.name.startswith("reserved"):
+            places[field.name.upper()] = at, size
+        at += size
+    return places, at
 
 
-def test_entry_is_laid_out_as_the_registry_says() -> None:
-    assert {name: place(name) for name in registry.DISCOVERY_ENTRY} == registry.DISCOVERY_ENTRY
-    assert len(bytes(entry())) == registry.DISCOVERY_ENTRY_SIZE == 1024
+@pytest.mark.parametrize(("structure", "places", "size"), [
+    (DiscoveryLogEntry, registry.DISCOVERY_ENTRY, registry.DISCOVERY_ENTRY_SIZE),
+    (DiscoveryLog, registry.DISCOVERY_HEADER, registry.DISCOVERY_HEADER_SIZE),
+    (ExtendedDiscoveryInformationEntry, registry.EXTENDED_ENTRY, registry.EXTENDED_ENTRY_SIZE),
+    (HostDiscoveryLogEntry, registry.HOST_ENTRY, registry.HOST_ENTRY_SIZE),
+    (DIMData, registry.DIM, registry.DIM_SIZE),
+])
+def test_structure_is_laid_out_as_the_registry_says(
+        structure: type[Packet], places: dict[str, tuple[int, int]], size: int) -> None:
+    assert layout(structure()) == (places, size)
 
 
 def test_tsas_is_laid_out_as_the_registry_says() -> None:

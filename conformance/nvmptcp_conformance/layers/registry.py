@@ -95,3 +95,48 @@ DISCOVERY_ENTRY: dict[str, tuple[int, int]] = {
     "TRADDR": (512, 256),
     "TSAS": (768, 256),
 }
+
+# Extended Discovery Information Entry: fixed part, in bytes.
+EXTENDED_ENTRY_SIZE = 1032
+EXTENDED_ENTRY: dict[str, tuple[int, int]] = {
+    "TRTYPE": (0, 1),
+    "ADRFAM": (1, 1),
+    "SUBTYPE": (2, 1),
+    "TREQ": (3, 1),
+    "PORTID": (4, 2),
+    "CNTLID": (6, 2),
+    "ASQSZ": (8, 2),
+    "TRSVCID": (32, 32),
+    "NQN": (256, 256),
+    "TRADDR": (512, 256),
+    "TSAS": (768, 256),
+    "TEL": (1024, 4),
+    "NUMEXAT": (1028, 2),
+}
+
+# Host Extended Discovery Log Page Entry: fixed part, in bytes.
+HOST_ENTRY_SIZE = 1032
+HOST_ENTRY: dict[str, tuple[int, int]] = {
+    "TRTYPE": (0, 1),
+    "ADRFAM": (1, 1),
+    "EFLAGS": (10, 2),
+    "HOSTNQN": (256, 256),
+    "TRADDR": (512, 256),
+    "TSAS": (768, 256),
+    "TEL": (1024, 4),
+    "NUMEXAT": (1028, 2),
+}
+
+# Data of the Discovery Information Management command: header, in bytes.
+DIM_SIZE = 1024
+DIM: dict[str, tuple[int, int]] = {
+    "TDL": (0, 4),
+    "NUMENT": (8, 8),
+    "ENTFMT": (16, 2),
+    "ETYPE": (18, 2),
+    "PORTLCL": (20, 1),
+    "EKTYPE": (22, 2),
+    "EID": (24, 256),
+    "ENAME": (280, 256),
+    "EVER": (536, 64),
+}
