@@ -104,35 +104,37 @@ def test_the_controller_joins_nothing(announced: Situation) -> None:
         "10.0.2.1", "10.0.3.1", "10.0.4.1"}
 
 
-@pytest.mark.xfail(strict=True, reason="The target joins what the host announces where the limit"
-                   " add_addr_accepted of its network namespace allows it.")
+def addresses(situation: Situation, end: str, start: float, until: float,
+              echo: bool = False) -> set[str]:
+    """What one end (".1": host, ".2": target) announced or echoed in a time span."""
+    return {option.address for segment, option in situation.with_option(
+        mptcp.AddAddr, start, until)
+        if segment.src.endswith(end) and bool(option.echo) is echo}
+
+
 @pytest.mark.requirement("TCPV-PATH-010")
-def test_the_controller_joins_nothing_whatever_its_limits(without_adda: Situation) -> None:
-    """As before, with the limits of a host in the target's namespace."""
-    joins = without_adda.with_option(mptcp.MPJoinSYN, without_adda.data["announces_at"])
-    assert not [segment for segment, _ in joins if segment.src.endswith(".2")]
+def test_the_controller_joins_nothing_whatever_its_namespace(without_adda: Situation) -> None:
+    """As before, with the limits of a host and an endpoint for subflows in the target's namespace,
+    on ports with and without ADDA. The control is that the target has taken note of the addresses.
+    """
+    start, adda_at = without_adda.data["announces_at"], without_adda.data["adda_at"]
+    joins = without_adda.with_option(mptcp.MPJoinSYN, start)
+    assert {segment.src for segment, _ in joins} == {"10.0.3.1"}
+    for begin, end in ((start, adda_at), (adda_at, float("inf"))):
+        host = addresses(without_adda, ".1", begin, end)
+        assert host == {"10.0.2.1", "10.0.3.1", "10.0.4.1"}
+        assert addresses(without_adda, ".2", begin, end, echo=True) == host
 
 
-@pytest.mark.xfail(strict=True, reason="Linux announces the signal endpoints of a network namespace"
-                   " on all of its connections, whatever the port reports.")
 @pytest.mark.requirement("TCPV-PATH-002")
 def test_nothing_is_announced_without_adda(without_adda: Situation) -> None:
-    """The port has no attribute; its namespace has three addresses to announce."""
-    assert not [option.address for segment, option in without_adda.with_option(
-        mptcp.AddAddr, 0, without_adda.data["announces_at"])
-        if segment.src.endswith(".2") and not option.echo]
-
-
-@pytest.mark.requirement("TCPV-PATH-002")
-def test_nothing_is_announced_without_endpoints(without_adda: Situation) -> None:
-    """A port without ADDA as it ought to be set up: no addresses to announce in its namespace.
-    Fails if the target announces one of its own accord, while the host does announce its.
+    """The port has no attribute; its namespace has three addresses to announce. The control is
+    another port, with ADDA, and one address.
     """
-    start = without_adda.data["announces_at"]
-    assert [option for segment, option in without_adda.with_option(mptcp.AddAddr, start)
-            if segment.src.endswith(".1") and not option.echo]
-    assert not [option for segment, option in without_adda.with_option(mptcp.AddAddr, start)
-                if segment.src.endswith(".2") and not option.echo]
+    assert without_adda.data["queues"] == [[0, "mptcp", 1], [1, "mptcp", 1]]
+    assert not addresses(without_adda, ".2", 0, without_adda.data["adda_at"])
+    assert addresses(without_adda, ".2", without_adda.data["adda_at"], float("inf")) == {"10.0.3.2"}
+    assert without_adda.data["queues with ADDA"] == [[0, "mptcp", 2], [1, "mptcp", 2]]
 
 
 @pytest.mark.requirement("TCPV-PATH-005")
@@ -147,21 +149,29 @@ def test_an_announced_address_takes_joins_only(strangers: Situation) -> None:
 def test_a_join_elsewhere_is_refused(strangers: Situation) -> None:
     """An address of the target that is neither announced nor a port's. Fails if a SYN/ACK comes."""
     assert strangers.data["refused"]["neither announced nor a port"] == "reset"
-    assert strangers.data["accepted"]["join, 10.0.3.2"] == "syn/ack"
+    assert strangers.data["accepted"]["join, 10.0.3.2:4420"] == "syn/ack"
 
 
-@pytest.mark.xfail(strict=True, reason="A join that has the token is accepted by each MPTCP"
-                   " listener with the same port number, whatever its SFGID.")
 @pytest.mark.requirement("TCPV-PATH-006")
-def test_a_join_at_a_port_outside_the_group_is_refused(strangers: Situation) -> None:
-    """Port 3 of the NVM subsystem is in no subflow group."""
-    assert strangers.data["outside"] == "reset"
+@pytest.mark.parametrize("listener", ["port", "port, other TRSVCID", "another service"])
+def test_a_join_outside_the_group_is_refused(strangers: Situation, listener: str) -> None:
+    """Ports of the NVM subsystem that are in no subflow group, and a listener that isn't NVMe's."""
+    assert strangers.data["outside"][listener] == "reset"
+
+
+@pytest.mark.requirement("TCPV-PATH-006", "TCPV-PATH-015")
+def test_joins_of_a_port_without_group_and_adda(strangers: Situation) -> None:
+    """Fails if its connection can be joined at a port of a group, or at an address that is
+    announced on connections to other ports, or cannot be joined at its own.
+    """
+    assert strangers.data["alone"] == {"10.0.4.2": "syn/ack", "10.0.1.2": "reset",
+                                       "10.0.3.2": "reset"}
 
 
 @pytest.mark.requirement("TCPV-PATH-007")
 def test_a_join_at_each_port_of_the_group_is_accepted(strangers: Situation) -> None:
-    """Fails if the handshake at one of the two ports isn't completed, HMACs and all."""
-    for destination in ("10.0.1.2", "10.0.2.2"):
+    """Fails if the handshake at one of the three ports isn't completed, HMACs and all."""
+    for destination in ("10.0.1.2:4420", "10.0.2.2:4420", "10.0.4.2:4421"):
         assert strangers.data["accepted"][f"join, {destination}"] == "syn/ack"
         assert strangers.data["accepted"][f"HMAC, {destination}"] == "joined"
 

@@ -5,6 +5,7 @@ import contextlib
 import random
 import socket
 import time
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,6 +15,8 @@ from nvmptcp_conformance.layers.mptcp_stream import INITIATOR, LISTENER, Connect
 from nvmptcp_lab.guest import fabrics, nvmet
 from nvmptcp_lab.guest.netns import inside
 from scapy.compat import raw
+from scapy.layers.inet import TCP
+from scapy.packet import Packet
 
 from .middlebox import corruption
 from .ports import change
@@ -90,16 +93,23 @@ class Speaker(Joiner):
         self.dsn = (self.dsn + len(payload)) % (1 << 64)
 
     def result(self) -> str:
-        """What comes back: "reset", "data" or "nothing"."""
+        """What comes back: "data" or what `_reset()` tells."""
         answers = self.receive()
-        if any(tcp.flags.R for tcp in answers):
-            return "reset"
-        return "data" if any(raw(tcp.payload) for tcp in answers) else "nothing"
+        return "data" if any(raw(tcp.payload) for tcp in answers) else _reset(answers)
+
+
+def _reset(answers: Iterable[Packet]) -> str:
+    """Tell "reset" with the reason of MP_TCPRST (RFC 8684 §3.6), "reset" without, or "nothing"."""
+    for tcp in answers:
+        if tcp.flags.R:
+            option = mptcp.find_option(tcp, mptcp.MPTCPReset)
+            return f"reset: {mptcp.RESET_REASONS[option.reason]}" if option else "reset"
+    return "nothing"
 
 
 def unchecked() -> dict[str, Any]:
     """Mappings without checksum on connections to a port with DCSR, at several places; the control
-    has one.
+    has one. The last one comes to the kernel's host, as if from the target.
     """
     target(DCSR)
     tap = Tap("host", 1)
@@ -149,12 +159,29 @@ def unchecked() -> dict[str, Any]:
     result["joined subflow"] = speaker.result()
     result["connection after it"] = "works" if transfer() else "lost"
     result["queues"] = controller.queues()
+
+    observer.update()
+    watch = Tap("host", 1)
+    result["to the host"] = _unchecked_to_the_host(observer, connection, watch)
     return result
 
 
-def _next_dsn(connection: Connection) -> int:
-    sent = len(connection.stream(INITIATOR))
-    return (connection.first_dsn(INITIATOR) + sent) % (1 << 64)
+def _unchecked_to_the_host(observer: Observer, connection: Connection, watch: Tap) -> str:
+    subflow = connection.subflows[0]
+    host, target = subflow.ends
+    segment = observer.forge(subflow, LISTENER, None, "PA")
+    segment[TCP].options = [("MPTCP", mptcp.DSS(
+        flags="Mm", dsn=_next_dsn(connection, LISTENER), data_len=8,
+        ssn=(segment[TCP].seq - subflow.isn[LISTENER]) % (1 << 32)))]
+    Tap("target", 1).send([segment / bytes(8)])
+    time.sleep(SETTLE)
+    return _reset(seen[TCP] for seen in watch.seen() if (seen.src, seen[TCP].sport) == host
+                  and (seen.dst, seen[TCP].dport) == target)
+
+
+def _next_dsn(connection: Connection, sender: int = INITIATOR) -> int:
+    sent = len(connection.stream(sender))
+    return (connection.first_dsn(sender) + sent) % (1 << 64)
 
 
 def checksum_failure() -> dict[str, Any]:

@@ -28,6 +28,7 @@ from .situation import (
 
 BURST = 15  # refusals at once, more than the kernel logs of one kind (10 in 5 s)
 REQUIRED = nvmet.Port(1, TARGET, variant="mptcp", attributes="mpreq")
+OTHER = nvmet.Port(2, TARGET, trsvcid=4421, variant="mptcp", attributes="mpreq")
 
 
 def host() -> dict[str, Any]:
@@ -107,21 +108,34 @@ def port() -> dict[str, Any]:
 
 
 def refusals() -> dict[str, Any]:
-    """Refusals by MPREQ: three, at accept and at the ICReq, a burst of them, and one later on."""
-    target(REQUIRED)
+    """Refusals by MPREQ, as the port counts them: three, at accept and at the ICReq, then a burst,
+    then hosts that use MPTCP; what another port counts; the port closed and opened again.
+    """
+    target(REQUIRED, OTHER)
     with contextlib.suppress(OSError):
         fabrics.connect(TARGET)
     _plain()
     with box("target", f"tcp flags & syn != syn meta length > 100 {STRIP}"), \
             contextlib.suppress(OSError):
         fabrics.connect(TARGET, variant="mptcp")
-    few = kernel_log("MPTCP is required")
+    result: dict[str, Any] = {"few": _refused(REQUIRED)}
     for _ in range(BURST):
         _plain()
-    burst = kernel_log("MPTCP is required")
-    time.sleep(10)
+    result |= {"burst": _refused(REQUIRED), "logged": len(kernel_log("MPTCP is required"))}
+    connect().disconnect()
+    result |= {"accepted": _refused(REQUIRED), "other": _refused(OTHER)}
+    try:
+        nvmet.write(REQUIRED.path / "addr_mptcp_refused", 0)
+        result["write"] = None
+    except OSError as error:
+        result["write"] = error.errno
+    change(REQUIRED, ("mptcp_attrs", "mpreq"))
     _plain()
-    return {"few": few, "burst": burst, "later": kernel_log("MPTCP is required")}
+    return result | {"opened again": _refused(REQUIRED)}
+
+
+def _refused(port: nvmet.Port) -> int:
+    return int((port.path / "addr_mptcp_refused").read_text())
 
 
 def _plain() -> None:

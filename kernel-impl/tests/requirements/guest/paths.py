@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Situations of the chapter Addresses, joins and path loss."""
 
+import socket
 import subprocess
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from nvmptcp_conformance.endpoints.mptcp_socket import IPPROTO_MPTCP
 from nvmptcp_conformance.layers import mptcp
 from nvmptcp_conformance.layers.mptcp_stream import LISTENER
 from nvmptcp_lab.guest import discovery, fabrics, nvmet
+from nvmptcp_lab.guest.netns import inside
 from nvmptcp_lab.guest.sockets import difference, subflows
 
 from .situation import (
@@ -88,10 +92,11 @@ def refused() -> dict[str, Any]:
 
 def without_adda() -> dict[str, Any]:
     """A port without ADDA in a namespace that has addresses to announce; then, at `announces_at`,
-    the host announces addresses, and the target's limits allow to join them.
+    the host announces addresses, and the target's limits allow to join them; then, at `adda_at`,
+    the target has an endpoint to open subflows from and one to announce, at a port with ADDA.
     """
-    port = nvmet.Port(1, TARGET, variant="mptcp")
-    target(port)
+    with_adda = nvmet.Port(2, TARGET, trsvcid=4421, variant="mptcp", attributes="adda")
+    target(nvmet.Port(1, TARGET, variant="mptcp"), with_adda)
     controller = connect()
     queues = controller.queues()
     controller.disconnect()
@@ -100,22 +105,33 @@ def without_adda() -> dict[str, Any]:
     for path in range(2, 5):
         ip("host", "mptcp", "endpoint", "add", f"10.0.{path}.1", "dev", f"path{path}", "signal")
     announces_at = mark()
-    connect()
-    return {"queues": queues, "announces_at": announces_at}
+    connect().disconnect()
+    time.sleep(SETTLE)
+    ip("target", "mptcp", "endpoint", "add", "10.0.3.2", "dev", "path3", "signal")
+    ip("target", "mptcp", "endpoint", "add", "10.0.2.2", "subflow")
+    adda_at = mark()
+    controller = fabrics.connect(TARGET, trsvcid=with_adda.trsvcid, variant="mptcp")
+    time.sleep(SETTLE)
+    return {"queues": queues, "announces_at": announces_at, "adda_at": adda_at,
+            "queues with ADDA": controller.queues()}
 
 
 def strangers() -> dict[str, Any]:
     """A stranger who knows a connection's keys tries to join it, here and there.
 
-    Ports 1 and 2 are a subflow group, port 3 at 10.0.4.2 is not in it; 10.0.3.2 is announced;
-    10.0.3.22 is an address of the target that is neither.
+    Ports 1, 2 and 4 are a subflow group, the last with a TRSVCID of its own. Ports 3 and 5 at
+    10.0.4.2 are in none; 3 is without ADDA. 10.0.3.2 is announced; 10.0.3.22 is an address of the
+    target that is neither, at first; then another service listens there.
     """
     for path in (2, 4):
         ip("target", "mptcp", "endpoint", "delete", "id", str(path))
     ip("target", "address", "add", "10.0.3.22/24", "dev", "path3")
-    target(*(nvmet.Port(number, address, variant="mptcp", attributes="adda", subflow_group=group)
-             for number, address, group in (
-                 (1, TARGET, 7), (2, "10.0.2.2", 7), (3, "10.0.4.2", 0))))
+    target(*(nvmet.Port(number, address, trsvcid=service, variant="mptcp", attributes=attributes,
+                        subflow_group=group)
+             for number, address, service, attributes, group in (
+                 (1, TARGET, 4420, "adda", 7), (2, "10.0.2.2", 4420, "adda", 7),
+                 (3, "10.0.4.2", 4420, "none", 0), (4, "10.0.4.2", 4421, "adda", 7),
+                 (5, "10.0.4.2", 4422, "adda", 0))))
     taps = [Tap("host", path) for path in range(1, 5)]
     observer = Observer(*taps)
     controller = connect()
@@ -124,9 +140,9 @@ def strangers() -> dict[str, Any]:
     before = controller.queues()
     known = subflow_ends("target")
 
-    def stranger(destination: str) -> Joiner:
+    def stranger(destination: str, dport: int = 4420) -> Joiner:
         path = int(destination.split(".")[2])
-        return Joiner(taps[path - 1], f"10.0.{path}.99", destination)
+        return Joiner(taps[path - 1], f"10.0.{path}.99", destination, dport)
 
     refused = {
         "plain SYN, announced address": stranger("10.0.3.2").syn(None),
@@ -138,15 +154,33 @@ def strangers() -> dict[str, Any]:
     unharmed = {"queues": controller.queues() == before,
                 "subflows": sorted(subflow_ends("target")) == sorted(known),
                 "transfer": transfer()}
-    outside = stranger("10.0.4.2").join(token)
+    with inside("target"), \
+            socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP) as other:
+        other.bind(("10.0.3.22", 4420))
+        other.listen()
+        outside = {"another service": stranger("10.0.3.22").join(token)}
+    outside["port"] = stranger("10.0.4.2").join(token)
+    outside["port, other TRSVCID"] = stranger("10.0.4.2", 4422).join(token)
     accepted = {"plain SYN, port": stranger(TARGET).syn(None)}
-    for destination in (TARGET, "10.0.2.2", "10.0.3.2"):
-        joiner = stranger(destination)
-        accepted[f"join, {destination}"] = joiner.join(token)
+    for destination, dport in ((TARGET, 4420), ("10.0.2.2", 4420), ("10.0.4.2", 4421),
+                               ("10.0.3.2", 4420)):
+        joiner = stranger(destination, dport)
+        name = f"{destination}:{dport}"
+        accepted[f"join, {name}"] = joiner.join(token)
         assert joiner.hmacs_fit(connection), "the SYN/ACK's HMAC is wrong"
-        accepted[f"HMAC, {destination}"] = joiner.complete(connection)
+        accepted[f"HMAC, {name}"] = joiner.complete(connection)
         joiner.reset()
-    return {"refused": refused, "unharmed": unharmed, "outside": outside, "accepted": accepted}
+    return {"refused": refused, "unharmed": unharmed, "outside": outside, "accepted": accepted,
+            "alone": _alone(stranger)}
+
+
+def _alone(stranger: Callable[[str], Joiner]) -> dict[str, str]:
+    """Joins of a connection to port 3, which is in no group and announces nothing."""
+    observer = Observer(Tap("host", 4))
+    fabrics.connect("10.0.4.2", variant="mptcp", options="duplicate_connect")
+    token = observer.update()[-1].token(LISTENER)
+    return {destination: stranger(destination).join(token)
+            for destination in ("10.0.4.2", TARGET, "10.0.3.2")}
 
 
 def loss() -> dict[str, Any]:
