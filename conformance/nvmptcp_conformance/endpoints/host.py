@@ -22,7 +22,7 @@ ANY_CONTROLLER = 0xFFFF  # CNTLID of Connect: the dynamic controller model
 _CC, _CSTS = 0x14, 0x1C
 _ENABLE = 0x460001  # CC: EN, IOSQES 6, IOCQES 4
 _NUMBER_OF_QUEUES = 0x07  # feature
-_HDGSTF, _DDGSTF, _SUCCESS = 1, 2, 8
+_HDGSTF, _DDGSTF, _LAST_PDU, _SUCCESS = 1, 2, 4, 8
 _HDGST_ENABLE, _DDGST_ENABLE = 1, 2
 
 P = TypeVar("P", bound=nvme_tcp.NVMeTCP)
@@ -64,6 +64,7 @@ class Host:
         self._received: list[nvme_tcp.NVMeTCP] = []
         self._cid = 0
         self._flags = 0  # HDGSTF, DDGSTF as negotiated
+        self._max_data = 0  # MAXH2CDATA, in bytes
 
     def __enter__(self) -> "Host":
         return self
@@ -75,7 +76,7 @@ class Host:
         """Exchange ICReq and ICResp. `digests`: the bits of DGST to ask for."""
         self.send(raw(nvme_tcp.ICReq(dgst=digests)))
         response = self._expect(nvme_tcp.ICResp)
-        granted = int(response.dgst)
+        granted, self._max_data = int(response.dgst), response.maxh2cdata
         self._flags = (_HDGSTF * bool(granted & _HDGST_ENABLE)
                        | _DDGSTF * bool(granted & _DDGST_ENABLE))
         return response
@@ -138,8 +139,16 @@ class Host:
             raise ProtocolError(f"{command.name} brought {len(data)} bytes instead of {size}")
         return data
 
-    def command(self, command: nvme.Command, data: bytes = b"") -> Reply:
-        """Send a command, with in-capsule data, and wait for its completion."""
+    def write(self, command: nvme.Command, data: bytes) -> Reply:
+        """Send a command whose data the controller asks for by R2T."""
+        command.sgl1 = nvme.SGLDescriptor(length=len(data))
+        return self.command(command, on_request=data)
+
+    def command(self, command: nvme.Command, data: bytes = b"", *,
+                on_request: bytes = b"") -> Reply:
+        """Send a command, with in-capsule data or such that R2Ts ask for, and wait for its
+        completion.
+        """
         self._cid += 1
         command.cid = self._cid
         self.send(raw(self.capsule(command, data)))
@@ -153,6 +162,8 @@ class Host:
                 received += pdu.data
                 if int(pdu.flags) & _SUCCESS:
                     return Reply(0, 0, received)
+            elif isinstance(pdu, nvme_tcp.R2T) and pdu.cccid == self._cid:
+                self._send_data(pdu, on_request)
             elif isinstance(pdu, nvme_tcp.CapsuleResp) and pdu.rccqe.cid == self._cid:
                 completion = pdu.rccqe
                 if completion.sct or completion.sc:
@@ -160,6 +171,17 @@ class Host:
                 return Reply(completion.dw0, completion.dw1, received)
             else:
                 raise ProtocolError(f"{pdu.name} instead of the answer to {command.name}")
+
+    def _send_data(self, request: nvme_tcp.R2T, data: bytes) -> None:
+        start, end = request.r2to, request.r2to + request.r2tl
+        if not start < end <= len(data) or not self._max_data:
+            raise ProtocolError(f"R2T for bytes {start} to {end} of {len(data)}, MAXH2CDATA"
+                                f" {self._max_data}")
+        for offset in range(start, end, self._max_data):
+            part = data[offset:min(end, offset + self._max_data)]
+            last = _LAST_PDU if offset + len(part) == end else 0
+            self.send(raw(nvme_tcp.H2CData(flags=self._flags | last, cccid=request.cccid,
+                                           ttag=request.ttag, datao=offset, data=part)))
 
     def capsule(self, command: nvme.Command, data: bytes = b"") -> nvme_tcp.CapsuleCmd:
         """A command capsule with the digests that were negotiated."""

@@ -15,13 +15,16 @@ from dataclasses import dataclass
 
 IPPROTO_MPTCP = 262
 SOL_MPTCP = 284
-_MPTCP_INFO, _MPTCP_TCPINFO = 1, 2
+_MPTCP_INFO, _MPTCP_TCPINFO, _MPTCP_SUBFLOW_ADDRS = 1, 2, 3
 _FALLBACK = 1  # MPTCP_INFO_FLAG_FALLBACK
 _INFO = struct.Struct("=6B2x2I3Q3B")  # up to mptcpi_csum_enabled
 _SUBFLOW_DATA = struct.Struct("=4I")
 _STATE_ONLY = 8  # bytes of struct tcp_info; the first is the state
 _TCP_ESTABLISHED = 1
+_SOCKADDR = 128  # bytes of struct sockaddr_storage
 MAX_SUBFLOWS = 256
+
+Subflow = tuple[tuple[str, int], tuple[str, int]]  # local and remote address and port
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class Info:
     addresses_accepted: int  # announced addresses that were joined
     addresses_accepted_max: int  # `add_addr_accepted` of `ip mptcp limits`
     checksums: bool  # DSS checksums are in use
+    announced: int  # addresses that this side has announced
 
 
 def open_socket(traddr: str, trsvcid: int, timeout: float, *,
@@ -58,10 +62,11 @@ def info(sock: socket.socket) -> Info | None:
         if error.errno in (errno.EOPNOTSUPP, errno.ENOPROTOOPT):  # a TCP socket answers
             return None
         raise
-    joined, _, accepted, joined_max, _, accepted_max, flags, *_, checksums = _INFO.unpack(data)
+    (joined, announced, accepted, joined_max, _, accepted_max, flags, *_,
+     checksums) = _INFO.unpack(data)
     if flags & _FALLBACK:
         return None
-    return Info(joined, joined_max, accepted, accepted_max, bool(checksums))
+    return Info(joined, joined_max, accepted, accepted_max, bool(checksums), announced)
 
 
 def established(sock: socket.socket) -> int:
@@ -74,10 +79,33 @@ def established(sock: socket.socket) -> int:
     return states.count(_TCP_ESTABLISHED)
 
 
+def subflow_addresses(sock: socket.socket) -> list[Subflow]:
+    """Local and remote (address, port) of each subflow. Raises OSError if it is TCP."""
+    request = _SUBFLOW_DATA.pack(_SUBFLOW_DATA.size, 0, 0, 2 * _SOCKADDR)
+    data = _getsockopt(sock, _MPTCP_SUBFLOW_ADDRS, request, MAX_SUBFLOWS * 2 * _SOCKADDR)
+    count = _SUBFLOW_DATA.unpack_from(data)[1]
+    ends = [_address(data[at:at + _SOCKADDR])
+            for at in range(_SUBFLOW_DATA.size, _SUBFLOW_DATA.size + count * 2 * _SOCKADDR,
+                            _SOCKADDR)]
+    return list(zip(ends[::2], ends[1::2], strict=True))
+
+
+def _address(sockaddr: bytes) -> tuple[str, int]:
+    family, = struct.unpack_from("=H", sockaddr)
+    port, = struct.unpack_from("!H", sockaddr, 2)
+    binary = sockaddr[4:8] if family == socket.AF_INET else sockaddr[8:24]
+    return socket.inet_ntop(family, binary), port
+
+
+def unacknowledged(sock: socket.socket) -> int:
+    """How many bytes have been sent, but not yet acknowledged."""
+    return int(struct.unpack("i", fcntl.ioctl(sock, termios.TIOCOUTQ, bytes(4)))[0])
+
+
 def wait_acknowledged(sock: socket.socket, timeout: float) -> None:
     """Wait until all that was sent has been acknowledged. Raises TimeoutError after `timeout` s."""
     end = time.monotonic() + timeout
-    while struct.unpack("i", fcntl.ioctl(sock, termios.TIOCOUTQ, bytes(4)))[0]:
+    while unacknowledged(sock):
         if time.monotonic() > end:
             raise TimeoutError(f"no acknowledgement within {timeout:g} s")
         time.sleep(0.0005)
