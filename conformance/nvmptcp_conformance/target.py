@@ -6,14 +6,20 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 
 from .endpoints import mptcp_socket
 from .endpoints.host import DISCOVERY_NQN, HOST_NQN, Host, ProtocolError, StatusError
 from .errors import UsageError
 from .layers import discovery
 from .layers.registry import Mpattr, Tcpv
+from .profile import Claims
+from .suite.verdict import Failed, NotApplicable
 
 KATO = 60_000  # milliseconds: no test takes as long
+HDGST, DDGST = 1, 2  # bits of DGST
+_IOCCSZ = 1792  # byte of the Identify Controller data structure, a dword in units of 16 bytes
+_SQE_UNITS = 4  # IOCCSZ without in-capsule data
 
 
 @dataclass(frozen=True)
@@ -22,15 +28,27 @@ class Address:
 
     traddr: str
     trsvcid: int
+    discovery_traddr: str
     discovery_trsvcid: int
     nqn: str | None = None  # None: that of the port's entry
     hostnqn: str = HOST_NQN
     timeout: float = 5  # seconds: how long the target may be silent
-    require_mptcp: bool = False
 
     def __str__(self) -> str:
-        host = f"[{self.traddr}]" if ":" in self.traddr else self.traddr
-        return f"{host}:{self.trsvcid}"
+        return endpoint(self.traddr, self.trsvcid)
+
+
+def endpoint(traddr: str, trsvcid: int) -> str:
+    """Address and port as people write them."""
+    return f"[{traddr}]:{trsvcid}" if ":" in traddr else f"{traddr}:{trsvcid}"
+
+
+@dataclass(frozen=True)
+class Feature:
+    """What the wire shows of an optional feature, and the words that prove it."""
+
+    value: bool | int
+    proof: str
 
 
 @dataclass(frozen=True)
@@ -41,6 +59,7 @@ class Target:
     nqn: str
     log: discovery.DiscoveryLog
     entry: discovery.DiscoveryLogEntry
+    claims: Claims
 
     @property
     def multipath(self) -> bool:
@@ -50,6 +69,50 @@ class Target:
     def attribute(self, bit: Mpattr) -> bool:
         """A bit of MPATTR, which is valid with TCPV 1h only."""
         return self.multipath and bool(int(self.entry.tsas.mpattr) & bit)
+
+    def feature(self, name: str) -> Feature:
+        """What the target shows of a feature with a claim (profile.Claims). OSError, ProtocolError
+        where it has to be asked for and can't be.
+        """
+        if name in ("hdgst", "ddgst"):
+            on = bool(self._digests & {"hdgst": HDGST, "ddgst": DDGST}[name])
+            return Feature(on, f"ICResp {'grants' if on else 'refuses'} {name.upper()}")
+        if name == "in_capsule":
+            return Feature(self._ioccsz > _SQE_UNITS, f"IOCCSZ is {self._ioccsz}")
+        tsas = self.entry.tsas
+        if name.upper() in Mpattr.__members__:
+            bit = Mpattr[name.upper()]
+            on = self.attribute(bit)
+            why = "" if self.multipath else f", and TCPV is {int(tsas.tcpv):X}h"
+            return Feature(on, f"MPATTR has {bit.name} {'set' if on else 'cleared'}{why}")
+        field = {"mptcp": "TCPV", "maxsf": "MAXSF", "groups": "SFGID", "tls": "SECTYPE"}[name]
+        number = int(getattr(tsas, field.lower()))
+        value = {"mptcp": self.multipath, "maxsf": number}.get(name, bool(number))
+        return Feature(value, f"the entry of {self.address} has {field} {number:X}h")
+
+    @cached_property
+    def _digests(self) -> int:
+        with self.connection() as host:
+            return int(host.initialize(HDGST | DDGST).dgst)
+
+    @cached_property
+    def _ioccsz(self) -> int:
+        with self.admin_queue() as (host, _):
+            return int.from_bytes(host.identify_controller()[_IOCCSZ:_IOCCSZ + 4], "little")
+
+    def require(self, name: str) -> None:
+        """NotApplicable if the target shows that it lacks a feature, Failed if it claims it."""
+        shown = self.feature(name)
+        if not shown.value:
+            claimed = getattr(self.claims, name)
+            raise Failed(f"{shown.proof}, but the profile claims `{name}`") if (
+                claimed) else NotApplicable(shown.proof)
+
+    def exclude(self, name: str) -> None:
+        """NotApplicable if the target shows that it has a feature."""
+        shown = self.feature(name)
+        if shown.value:
+            raise NotApplicable(shown.proof)
 
     def describe(self) -> str:
         """The entry in a line."""
@@ -85,26 +148,28 @@ class Target:
             yield host
 
 
-def find(address: Address) -> Target:
+def find(address: Address, claims: Claims) -> Target:
     """Read the discovery log and try the NVM subsystem. UsageError if that fails."""
     try:
         socket.socket(type=socket.SOCK_STREAM, proto=mptcp_socket.IPPROTO_MPTCP).close()
     except OSError as error:
         raise UsageError(f"no MPTCP sockets on this machine ({error.strerror}): it needs Linux 5.16"
                          " with MPTCP, and `sysctl net.mptcp.enabled=1`") from None
+    where = endpoint(address.discovery_traddr, address.discovery_trsvcid)
     try:
         log = _read_log(address)
+        where = str(address)
         nqn, entry = _own_entry(address, log)
-        target = Target(address, nqn, log, entry)
+        target = Target(address, nqn, log, entry, claims)
         with target.admin_queue():
             return target
     except StatusError as error:
-        raise UsageError(f"{address}: the target refuses {address.nqn or 'the NQN of its entry'}"
+        raise UsageError(f"{where}: the target refuses {address.nqn or 'the NQN of its entry'}"
                          f" or --hostnqn: {error}") from None
     except ProtocolError as error:
-        raise UsageError(f"{address}: no NVMe/TCP target: {error}") from None
+        raise UsageError(f"{where}: no NVMe/TCP target: {error}") from None
     except OSError as error:
-        raise UsageError(f"{address}: not reachable: {error.strerror or error}") from None
+        raise UsageError(f"{where}: not reachable: {error.strerror or error}") from None
 
 
 def entries_of(log: discovery.DiscoveryLog) -> list[discovery.DiscoveryLogEntry]:
@@ -120,13 +185,20 @@ def place(entry: discovery.DiscoveryLogEntry) -> tuple[str, str]:
     return traddr, discovery.text(entry.trsvcid)
 
 
-def _read_log(address: Address) -> discovery.DiscoveryLog:
-    with Host(mptcp_socket.open_socket(address.traddr, address.discovery_trsvcid,
-                                       address.timeout)) as host:
+@contextmanager
+def discovery_controller(address: Address, *, mptcp: bool = True) -> Iterator[Host]:
+    """An Admin Queue of the Discovery controller, which is enabled."""
+    with Host(mptcp_socket.open_socket(address.discovery_traddr, address.discovery_trsvcid,
+                                       address.timeout, mptcp=mptcp)) as host:
         host.initialize()
         host.connect(DISCOVERY_NQN, address.hostnqn)
         host.enable()
         host.wait_ready()
+        yield host
+
+
+def _read_log(address: Address) -> discovery.DiscoveryLog:
+    with discovery_controller(address) as host:
         return host.discovery_log()
 
 

@@ -2,15 +2,23 @@
 """How a test says what it found. A test that says nothing has passed."""
 
 
-class Failed(Exception):
+class Verdict(Exception):
+    """What a test found, other than a plain pass; the text says what was observed."""
+
+
+class Failed(Verdict):
     """The requirement isn't kept; the text says what was observed."""
 
 
-class NotApplicable(Exception):
-    """The requirement doesn't concern this target; the text says what proves it."""
+class ConceptualPass(Verdict):
+    """The reaction differs from the text, but is as safe; the text says how it differs."""
 
 
-class Inconclusive(Exception):
+class NotApplicable(Verdict):
+    """The requirement doesn't concern this device; the text says what proves it."""
+
+
+class Inconclusive(Verdict):
     """The test couldn't be done, for a reason on this side."""
 
 

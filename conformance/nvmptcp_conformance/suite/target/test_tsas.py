@@ -3,10 +3,10 @@
 
 import pytest
 
-from ..endpoints import mptcp_socket
-from ..layers.registry import Mpattr, Tcpv
-from ..target import Target, entries_of, place
-from .verdict import NotApplicable, check
+from ...endpoints import mptcp_socket
+from ...layers.registry import Mpattr, Tcpv
+from ...target import Target, entries_of, place
+from ..verdict import Failed, Inconclusive, NotApplicable, check
 
 DEFINED = sum(Mpattr)
 
@@ -25,6 +25,30 @@ def test_variant_is_true(mptcp_port: Target) -> None:
     with mptcp_port.admin_queue() as (host, _):
         host.keep_alive()
         check(mptcp_socket.info(host.socket) is not None, "the connection fell back to TCP later")
+
+
+@pytest.mark.requirement("TCPV-TSAS-001")
+def test_variant_is_true_of_each_entry(target: Target) -> None:
+    """Each port that has TCPV 1h in the log accepts MPTCP connections.
+
+    Sent: a SYN with MP_CAPABLE to the TRADDR and TRSVCID of each TCP entry with TCPV 1h, whatever
+    its SUBTYPE.
+    Expected: each connection is MPTCP.
+    """
+    ports = sorted({place(entry) for entry in entries_of(target.log)
+                    if int(entry.tsas.tcpv) == Tcpv.MPTCP})
+    if not ports:
+        raise NotApplicable("no entry of the log has TCPV 1h")
+    for traddr, trsvcid in ports:
+        try:
+            sock = mptcp_socket.open_socket(traddr, int(trsvcid), target.address.timeout)
+        except ConnectionRefusedError:
+            raise Failed(f"{traddr} {trsvcid}: the connection is refused") from None
+        except OSError as error:
+            raise Inconclusive(f"{traddr} {trsvcid}: {error.strerror or error}") from error
+        with sock:
+            check(mptcp_socket.info(sock) is not None,
+                  f"{traddr} {trsvcid}: the connection fell back to TCP in the handshake")
 
 
 @pytest.mark.requirement("TCPV-TSAS-002")
