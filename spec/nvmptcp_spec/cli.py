@@ -49,9 +49,10 @@ def parser() -> argparse.ArgumentParser:
                       help="judge changes against the lock file of this git revision")
     verb.set_defaults(run=accept)
 
-    verb = verbs.add_parser("generate", help="renew what is made from spec/registry.toml")
-    verb.add_argument("what", nargs="?", choices=[*generate.OUTPUTS, "tables"],
-                      help="only this one; `tables` prints all tables (default: header, python)")
+    verb = verbs.add_parser("generate", help="renew what is made from registry and requirements")
+    verb.add_argument("what", nargs="?", choices=[*generate.OUTPUTS, "requirements", "tables"],
+                      help="only this one; `tables` prints all tables (default: header, python,"
+                      " requirements)")
     verb.set_defaults(run=run_generate)
 
     verb = verbs.add_parser("trace", help="requirement, tests, last verdict")
@@ -141,10 +142,15 @@ def run_generate(args: argparse.Namespace) -> int:
     if args.what == "tables":
         print(generate.tables(data))
         return 0
-    names = [args.what] if args.what else list(generate.OUTPUTS)
+    names = [name for name in generate.OUTPUTS if args.what in (None, name)]
+    paths = [generate.OUTPUTS[name].path for name in names]
     written = list(generate.write(args.root, data, names))
-    for name in names:
-        path = generate.OUTPUTS[name].path
+    if args.what in (None, "requirements"):
+        paths.append(generate.REQUIREMENTS)
+        text = generate.requirements(_read(args.root).requirements)
+        if generate.write_file(args.root / generate.REQUIREMENTS, text):
+            written.append(generate.REQUIREMENTS)
+    for path in paths:
         print(f"{path}: {'written' if path in written else 'is up to date'}")
     return 0
 

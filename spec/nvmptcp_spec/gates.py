@@ -6,7 +6,7 @@
 | sphinx, requirement | a chapter or a requirement that is malformed; an ID used twice |
 | keyword | shall, should, may or must outside of a requirement |
 | registry | a malformed spec/registry.toml |
-| generated | a committed file that the registry would make differently |
+| generated | a committed file that the registry or the chapters would make differently |
 | kernel | a kernel series that says something else than the registry |
 | freshness | a lock file that isn't what the chapters say |
 | governance | a change without version bump or entry in the change log |
@@ -39,6 +39,10 @@ def check(root: Path = ROOT, base: str | None = None) -> tuple[dict[str, Require
     spec = read(root)
     problems = list(spec.problems)
     problems += check_registry(root)
+    if line := generate.first_difference(root / generate.REQUIREMENTS,
+                                         generate.requirements(spec.requirements)):
+        problems.append(Problem(generate.REQUIREMENTS, line, "generated", "isn't what the chapters"
+                                " say: run `nvmptcp-spec generate`"))
     problems += _guarded(root, "freshness", governance.check_freshness(root, spec.requirements))
     problems += _guarded(root, "governance",
                          governance.check_governance(root, spec.requirements, base))

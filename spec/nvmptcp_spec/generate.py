@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What other parts of the project use of spec/registry.toml: a C header, Python constants, tables.
+"""What other parts of the project use of spec/registry.toml: a C header, Python constants, tables;
+and of the chapters: the requirements as JSON.
 
-Header and constants are committed, so that a reader of the tree and a build without Python have
-them; `nvmptcp-spec check` says when they are out of date.
+All but the tables are committed, so that a reader of the tree, a build without Python and an
+installation without a checkout have them; `nvmptcp-spec check` says when they are out of date.
 """
 
+import json
 import re
 import textwrap
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from .reader import Requirement
 from .registry import Field, Registry, Structure, Word, WordSet
 from .tables import rows
 
@@ -78,28 +81,47 @@ OUTPUTS = {
     "header": Output("spec/include/nvme_tcp_variant.h", header),
     "python": Output("conformance/nvmptcp_conformance/layers/registry.py", python),
 }
+REQUIREMENTS = "conformance/nvmptcp_conformance/requirements.json"
+
+
+def requirements(known: Mapping[str, Requirement]) -> str:
+    """The requirements as the conformance suite has them, by ID."""
+    kept = [{key: value for key, value in asdict(each).items() if key not in ("page", "line")}
+            for each in known.values()]
+    text = json.dumps({each.pop("id"): each for each in kept}, indent=1, ensure_ascii=False)
+    return text + "\n"
 
 
 def write(root: Path, data: Registry, names: list[str]) -> Iterator[str]:
     """Bring the committed files up to date; yields the path of each that changed."""
     for name in names:
-        path, text = root / OUTPUTS[name].path, OUTPUTS[name].text(data)
-        if not path.is_file() or path.read_text() != text:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+        if write_file(root / OUTPUTS[name].path, OUTPUTS[name].text(data)):
             yield OUTPUTS[name].path
+
+
+def write_file(path: Path, text: str) -> bool:
+    """Write a file if it says something else; whether it did."""
+    if path.is_file() and path.read_text() == text:
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return True
 
 
 def stale(root: Path, data: Registry) -> Iterator[tuple[str, int]]:
     """Committed files that differ from what the registry says: path and first line."""
     for output in OUTPUTS.values():
-        path = root / output.path
-        have = path.read_text().splitlines() if path.is_file() else []
-        want = output.text(data).splitlines()
-        if have != want:
-            same = next((i for i, (a, b) in enumerate(zip(have, want, strict=False)) if a != b),
-                        min(len(have), len(want)))
-            yield output.path, same + 1
+        if line := first_difference(root / output.path, output.text(data)):
+            yield output.path, line
+
+
+def first_difference(path: Path, text: str) -> int | None:
+    """The first line of a file that isn't what it should be; None if there is none."""
+    have, want = path.read_text().splitlines() if path.is_file() else [], text.splitlines()
+    if have == want:
+        return None
+    return 1 + next((i for i, (a, b) in enumerate(zip(have, want, strict=False)) if a != b),
+                    min(len(have), len(want)))
 
 
 def plain(text: str) -> str:

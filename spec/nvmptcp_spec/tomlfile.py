@@ -87,6 +87,7 @@ class Table:
 
 def load(path: Path) -> Table:
     """The top table of a file. SpecError if it can't be read or isn't TOML."""
+    text = ""
     try:
         text = path.read_text()
         return Table(path, tomllib.loads(text), _lines(text), ())
@@ -95,8 +96,9 @@ def load(path: Path) -> Table:
     except UnicodeDecodeError as error:
         raise SpecError(f"{path}: isn't UTF-8 text: {error.reason}") from error
     except tomllib.TOMLDecodeError as error:
-        found = re.search(r"(.*) \(at line (\d+)", str(error))
+        found = re.search(r"(.*) \(at (?:line (\d+)|end of document)", str(error))
         what, line = found.groups() if found else (str(error), "1")
+        line = line or len(text.splitlines()) or 1  # the end of the document
         raise SpecError(f"{path}:{line}: not TOML: {what}") from error
 
 

@@ -66,7 +66,7 @@ def test_a_malformed_requirement_is_no_traceback(made: Checkout) -> None:
 
 
 def test_generate(made: Checkout) -> None:
-    assert made.run("generate").stdout.count("written") == 2
+    assert made.run("generate").stdout.count("written") == 3
     assert made.run("generate", "header").stdout == (
         "spec/include/nvme_tcp_variant.h: is up to date\n")
     assert "TCP Variant" in made.run("generate", "tables").stdout
