@@ -1,45 +1,34 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Sphinx directive `results-figure`: the bandwidths of kernel-impl/results.json as a plot.
+"""Sphinx directives that plot measured figures.
 
-Drawn twice, dark on light and light on dark; the theme shows the one that fits.
+`results-figure`: the bandwidths of kernel-impl/results.json; `perf-figure`: a scenario of
+docs/results/perf.json.
 """
 
-import hashlib
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
-from sphinx.util.docutils import SphinxDirective
+from nvmptcp_lab.errors import LabError
+
+from .themed_figure import ThemedFigure
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-RESULTS = "kernel-impl/results.json"
-INK = {"light": "#1f2328", "dark": "#e6e6e6"}
+RESULTS, PERF = "kernel-impl/results.json", "docs/results/perf.json"
 
 
-def draw(rows: list[dict[str, Any]], ink: str, path: Path) -> None:
-    """Write the plot of `rows` as SVG on a transparent ground, lines and text in `ink`."""
-    from matplotlib import rc_context
-    from nvmptcp_lab.report import bandwidth
-
-    plain: Any = dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color",
-                                "ytick.color"), ink)
-    with rc_context({**plain, "axes.facecolor": "none", "font.size": 12,
-                     "svg.hashsalt": "nvmptcp"}):
-        bandwidth(rows, row_height=0.42).savefig(
-            path, format="svg", bbox_inches="tight", transparent=True, metadata={"Date": None})
-
-
-class ResultsFigure(SphinxDirective):
+class ResultsFigure(ThemedFigure):
     """`.. results-figure:: ALT TEXT`"""
 
     required_arguments = 1
     final_argument_whitespace = True
 
     def run(self) -> list[nodes.Node]:
+        from nvmptcp_lab.report import bandwidth
+
         source = Path(self.env.srcdir) / RESULTS
         self.env.note_dependency(str(source))
         try:
@@ -47,22 +36,36 @@ class ResultsFigure(SphinxDirective):
             rows = json.loads(text)["rows"]
         except (OSError, ValueError, KeyError) as error:
             raise self.error(f"{source}: {error}: `make results` writes it") from error
-        # The name has the content's hash, so that what is drawn already stays.
-        key = hashlib.sha256(text.encode() + Path(__file__).read_bytes()).hexdigest()[:12]
-        directory = Path(self.env.app.outdir).parent / "figures"
-        directory.mkdir(parents=True, exist_ok=True)
-        found: list[nodes.Node] = []
-        for theme, ink in INK.items():
-            path = directory / f"results-{theme}-{key}.svg"
-            if not path.exists():
-                draw(rows, ink, path)
-            image = nodes.image(alt=self.arguments[0], classes=[f"only-{theme}"])
-            # A leading slash means the source directory.
-            image["uri"] = "/" + os.path.relpath(path, self.env.srcdir)
-            found.append(image)
-        return found
+        return self.images("results", self.arguments[0], text,
+                           lambda: bandwidth(rows, row_height=0.42))
+
+
+class PerfFigure(ThemedFigure):
+    """`.. perf-figure:: SCENARIO [WORDS]`: of the cells whose name has the words, if any."""
+
+    required_arguments = 1
+    optional_arguments = 1
+    final_argument_whitespace = True
+
+    def run(self) -> list[nodes.Node]:
+        from nvmptcp_conformance.perf import plots, results
+
+        source = Path(self.env.srcdir) / PERF
+        self.env.note_dependency(str(source))
+        scenario, words = self.arguments[0], (*self.arguments[1:], "")[0]
+        try:
+            found = results.load(source)
+        except LabError as error:
+            raise self.error(f"{error}: `make perf` writes it") from error
+        cells = [cell for cell in found.cells if cell.scenario == scenario and words in cell.name]
+        if not cells:
+            raise self.error(f"{source}: no cells of {scenario!r} with {words!r} in their name")
+        return self.images(f"perf-{scenario}", f"{found.scenarios[scenario]['title']}, {words}",
+                           repr(cells) + Path(plots.__file__).read_text(),
+                           lambda: plots.draw(cells))
 
 
 def setup(app: "Sphinx") -> dict[str, Any]:
     app.add_directive("results-figure", ResultsFigure)
+    app.add_directive("perf-figure", PerfFigure)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -165,11 +165,16 @@ def side_by_side(workers: int) -> Iterator[ThreadPoolExecutor]:
         yield pool
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
-        for process in list(_running):
-            _kill(process)
+        stop_all()
         raise
     finally:
         pool.shutdown()
+
+
+def stop_all() -> None:
+    """Stop this process's guests, whichever thread booted them: `run` raises LabError there."""
+    for process in list(_running):
+        _kill(process)
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:

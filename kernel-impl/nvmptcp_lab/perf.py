@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import boot, topology, units, verbs
+from . import boot, timeline, topology, units, verbs
 from .build import Kernel, ensure_kernel
 from .errors import LabError, UsageError
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 TRANSPORTS = ("tcp", "mptcp")
 IOPOLICIES = ("numa", "round-robin", "queue-depth")
 PATTERNS = ("read", "write", "randread", "randwrite", "rw", "randrw")
+
+BOND = 100  # a bonding device has the addresses of a path with this number
 
 # Bytes of a full Ethernet frame as netem counts it, and what TCP carries in it: IPv4/IPv6 and TCP
 # headers, 12 bytes of timestamps; MPTCP adds a DSS option of 28 with 64-bit DSN and DATA_ACK
@@ -48,13 +50,24 @@ class Cell:
     memory_backed: bool = False
     connect_options: str = ""
     fio_options: tuple[str, ...] = field(default=())
+    bonding: str = "none"  # the mode of one bonding device of all paths
+    gso: bool = True
+    events: tuple[tuple[float, str], ...] = ()  # s since fio's start, shell command in the guest
+    hosts: int = 1  # each with its own NQN, subsystem and fio job
+    tcp_hosts: int = 0  # of these, the last ones: plain TCP, whatever the ports offer
+    timeline_ms: int | None = None  # keep what was completed when, in such intervals
 
     def spec(self) -> dict[str, Any]:
         """What `guest.cell` reads."""
         paths = range(1, (self.ports or len(self.topology.links)) + 1)
+        prefix = "24" if self.topology.family == "ipv4" else "64"
         return {
             **{name: value for name, value in asdict(self).items() if name != "topology"},
-            "traddrs": [self.topology.target_address(path) for path in paths],
+            "paths": len(self.topology.links),
+            "traddrs": [self.topology.target_address(path) for path in
+                        (paths if self.bonding == "none" else [BOND])],
+            "bond_addresses": {"host": f"{self.topology.host_address(BOND)}/{prefix}",
+                               "target": f"{self.topology.target_address(BOND)}/{prefix}"},
         }
 
 
@@ -72,7 +85,8 @@ def limit_mib_s(cell: Cell, direction: str) -> float | None:
         if end.rate is None:
             return None
         rates.append(units.rate(end.rate) / 8 * (1 - units.percent(end.loss or "0%") / 100))
-    one = cell.transport == "tcp" and (cell.iopolicy == "numa" or cell.ports == 1)
+    one = cell.bonding == "none" and cell.transport == "tcp" and (
+        cell.iopolicy == "numa" or cell.ports == 1)
     total = max(rates) if one else sum(rates)
     return total * share / 2**20
 
@@ -99,6 +113,10 @@ def run_cell(kernel: Kernel, cell: Cell, fio_output: Path | None = None,
         if result.exit_code:
             raise LabError(f"the cell failed in the guest (exit code {result.exit_code})")
         runs = json.loads((directory / "result.json").read_text())
+        timelines = {
+            rw: timeline.read(directory.glob(f"log-{rw}_lat.*"), run["begin_unix_ms"],
+                              cell.timeline_ms, cell.runtime)
+            for rw, run in runs.items() if cell.timeline_ms}
         kept = {}
         if fio_output:
             for rw in runs:
@@ -108,16 +126,21 @@ def run_cell(kernel: Kernel, cell: Cell, fio_output: Path | None = None,
         "cell": {**asdict(cell), "rw": list(cell.rw)},
         "seed": guest_options.get("seed"),
         "kernel": {"release": kernel.release, "key": kernel.key, "profile": kernel.profile},
-        **_figures(runs),
+        **figures(runs),
         "limit_mib_s": {"read": limit_mib_s(cell, "to_host"),
                         "write": limit_mib_s(cell, "to_target")},
         "subflows": {rw: run["subflows"] for rw, run in runs.items()},
+        "counters": {rw: run["counters"] for rw, run in runs.items()},
+        # The drain after fio's end included.
+        "host_mib_s": {rw: [round(size / 2**20 / cell.runtime, 2) for size in run["disk_bytes"]]
+                       for rw, run in runs.items()},
         "fio": {rw: path.name for rw, path in kept.items()},
+        **({"timelines": timelines} if timelines else {}),
         "wall_seconds": round(time.monotonic() - begin, 2),
     }
 
 
-def _figures(runs: Mapping[str, Any]) -> dict[str, Any]:
+def figures(runs: Mapping[str, Any]) -> dict[str, Any]:
     """Bandwidth (MiB/s), IOPS and completion latency (ms) by direction; None where not run."""
     figures: dict[str, Any] = {}
     for direction in ("read", "write"):
@@ -173,6 +196,19 @@ def add_parser(subparsers: "_SubParsersAction[Any]") -> None:
                       help="write the result there, fio's own JSON beside it")
     verbs.add_guest_options(cell)
     cell.set_defaults(func=_perf, memory="2G")
+    # Scenarios lie with the tests of targets and hosts: models share them.
+    from nvmptcp_conformance.perf.verbs import add_parsers
+
+    cell.set_defaults(cell_defaults=vars(cell.parse_args([])))
+    add_parsers(cell.add_subparsers(dest="perf_verb", metavar="VERB"))
+
+
+def refuse_cell_options(args: argparse.Namespace) -> None:
+    """For the verbs below `perf`: they don't take its own options. Raises UsageError."""
+    for name, default in args.cell_defaults.items():
+        if name != "func" and getattr(args, name) != default:
+            raise UsageError(f"--{name.replace('_', '-')}: not together with perf"
+                             f" {args.perf_verb}, whose options stand after its name")
 
 
 def _positive(text: str) -> int:

@@ -10,8 +10,8 @@ from pathlib import Path
 from .netns import inside
 from .nvmet import NQN, write
 
-HOST_NQN = "nqn.2014-08.org.nvmexpress:uuid:6e766d70-7463-4000-8000-000000000001"
 HOST_ID = "6e766d70-7463-4000-8000-000000000001"
+HOST_NQN = f"nqn.2014-08.org.nvmexpress:uuid:{HOST_ID}"
 DISCOVERY_NQN = "nqn.2014-08.org.nvmexpress.discovery"
 
 
@@ -38,10 +38,10 @@ class Controller:
 
 
 def connect(traddr: str, *, trsvcid: int = 4420, nqn: str = NQN, variant: str | None = None,
-            netns: str = "host", options: str = "") -> Controller:
+            netns: str = "host", options: str = "", host_id: str = HOST_ID) -> Controller:
     """Connect as `nvme connect` does. Raises OSError."""
     words = ["transport=tcp", f"traddr={traddr}", f"trsvcid={trsvcid}", f"nqn={nqn}",
-             f"hostnqn={HOST_NQN}", f"hostid={HOST_ID}"]
+             f"hostnqn=nqn.2014-08.org.nvmexpress:uuid:{host_id}", f"hostid={host_id}"]
     if variant:
         words.append(f"tcp_variant={variant}")
     if options:
@@ -61,12 +61,17 @@ def set_iopolicy(policy: str) -> None:
         write(subsystem / "iopolicy", policy)
 
 
-def block_device(timeout: float = 10) -> Path:
-    """The namespace's (multipath) block device, once it is there. Raises TimeoutError."""
+def block_device(nqn: str | None = None, timeout: float = 10) -> Path:
+    """The namespace's (multipath) block device, once it is there. Raises TimeoutError.
+
+    nqn: of its subsystem; None: whatever there is.
+    """
     end = time.monotonic() + timeout
     while time.monotonic() < end:
         for entry in sorted(Path("/sys/class/block").glob("nvme*n1")):
-            if "c" not in entry.name.removeprefix("nvme"):
+            owner = entry.resolve().parent  # the subsystem; without native multipath the controller
+            if "c" not in entry.name.removeprefix("nvme") and (
+                    nqn is None or (owner / "subsysnqn").read_text().strip() == nqn):
                 return Path("/dev") / entry.name
         time.sleep(0.01)
     raise TimeoutError("no NVMe block device came up")

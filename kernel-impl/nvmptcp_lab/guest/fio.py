@@ -4,7 +4,7 @@
 import json
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,16 @@ class FioError(Exception):
     """fio ended badly; its own words, in one line."""
 
 
-def command(device: Path, output: Path, options: Sequence[str]) -> list[str]:
-    """fio's command line. In virtual time fio's own TSC clock would hang it."""
+def command(device: Path | None, output: Path, options: Sequence[str]) -> list[str]:
+    """fio's command line. Options hold for all jobs, or from a `--name=` on for that job.
+
+    device: None where each job has a `--filename` of its own: fio would add the two up. In virtual
+    time fio's own TSC clock would hang it.
+    """
+    names = [f"--filename={device}"] if device else []
     clock = ["--clocksource=clock_gettime"] if os.environ.get("NVMPTCP_VIRTUAL_TIME") else []
-    return ["fio", f"--filename={device}", "--direct=1", "--thread", "--group_reporting", *clock,
-            "--output-format=json", f"--output={output}", *options]
+    return ["fio", "--output-format=json", f"--output={output}", "--name=global", *clock,
+            *names, "--direct=1", "--thread", "--group_reporting", *options]
 
 
 def result(output: Path) -> dict[str, Any]:
@@ -33,11 +38,15 @@ def result(output: Path) -> dict[str, Any]:
     return data
 
 
-def run(device: Path, output: Path, options: Sequence[str]) -> dict[str, Any]:
-    """Run fio to its end. Raises FioError, also when an I/O failed."""
-    done = subprocess.run(command(device, output, options), capture_output=True, text=True)
-    if done.returncode:
-        raise FioError(f"fio ended with {done.returncode}: {(done.stderr + done.stdout).strip()}")
+def run(device: Path | None, output: Path, options: Sequence[str],
+        meanwhile: Callable[[], None] = lambda: None) -> dict[str, Any]:
+    """Run fio to its end, and `meanwhile` beside it. Raises FioError, also when an I/O failed."""
+    process = subprocess.Popen(command(device, output, options), text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    meanwhile()
+    words, _ = process.communicate()
+    if process.returncode:
+        raise FioError(f"fio ended with {process.returncode}: {words.strip()}")
     data = result(output)
     for job in data["jobs"]:
         if job["error"]:

@@ -36,15 +36,15 @@ def write(file: Path, value: object) -> None:
         raise OSError(error.errno, f"{file}: {value}: {error.strerror}") from None
 
 
-def null_block(size_mib: int, memory_backed: bool) -> Path:
+def null_block(size_mib: int, memory_backed: bool, name: str = "nullb0") -> Path:
     """A null_blk device: without memory it answers at once, with it it keeps what is written."""
-    device = NULLB / "nullb0"
+    device = NULLB / name
     device.mkdir()
-    for name, value in (("size", size_mib), ("blocksize", 512),
+    for key, value in (("size", size_mib), ("blocksize", 512),
                         ("memory_backed", int(memory_backed)), ("irqmode", 0), ("queue_mode", 2),
                         ("hw_queue_depth", 4096), ("power", 1)):
-        write(device / name, value)
-    return Path("/dev/nullb0")
+        write(device / key, value)
+    return Path("/dev") / name
 
 
 def subsystem(device: Path, nqn: str = NQN) -> Path:
@@ -71,6 +71,11 @@ def add_port(port: Port, subsystem_path: Path, netns: str = "target") -> None:
         for name, setting in (("attrs", port.attributes), ("maxsf", port.maximum_subflows),
                               ("sfgid", port.subflow_group)):
             write(port.path / f"addr_mptcp_{name}", setting)
+    offer(port, subsystem_path, netns)
+
+
+def offer(port: Port, subsystem_path: Path, netns: str = "target") -> None:
+    """Offer a subsystem, maybe another one, on a port."""
     with inside(netns):
         (port.path / "subsystems" / subsystem_path.name).symlink_to(subsystem_path)
 
