@@ -41,6 +41,7 @@ extensions = [
     "sphinxcontrib.spelling",
     "nvmptcp_docs.clause_numbers",
     "nvmptcp_docs.results_figure",
+    "nvmptcp_docs.scenario_format",
     "nvmptcp_docs.single_page",
     "nvmptcp_spec",
 ]

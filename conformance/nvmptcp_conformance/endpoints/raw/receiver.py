@@ -115,7 +115,9 @@ class Receiver:
         assert position == incoming.position + len(incoming.bytes)
         incoming.bytes += data
         self._use(subflow, incoming)
-        if len(incoming.bytes) > _MOST_UNMAPPED and subflow.ended is None:
+        # After MP_FAIL a whole mapping waits for the infinite one, and what came behind it.
+        if (len(incoming.bytes) > _MOST_UNMAPPED and not self._failed
+                and subflow.ended is None):
             subflow.reset(mptcp.MPTCPReset(reason=1))
 
     def is_mapped(self, subflow: Subflow) -> bool:

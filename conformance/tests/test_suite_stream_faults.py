@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The suite's tests of mappings, of ends of connections, checksums, timers and logs against the
+soft target on the raw stack: it passes without a fault, and each fault is found by a test of each
+requirement that it breaks.
+"""
+
+from typing import Any
+
+import pytest
+from in_guest import in_guest
+from nvmptcp_conformance.softtarget.stream_faults import STREAM_FAULTS
+from suite_stream_in_guest import GOOD
+
+BROKEN = [(name, ident) for name, fault in STREAM_FAULTS.items() for ident in fault.breaks]
+
+
+@pytest.fixture(scope="module")
+def results() -> Any:
+    """Target → results."""
+    return in_guest("suite_stream_in_guest", "faults")
+
+
+def test_without_a_fault(results: Any) -> None:
+    """Fails if the suite finds a fault where there is none, or if a test applies nowhere."""
+    every = [result for name in GOOD for result in results[name]]
+    assert not [(result["test"], result["verdict"], result["reason"]) for result in every
+                if result["verdict"] not in ("pass", "not applicable")]
+    passed = {result["test"] for result in every if result["verdict"] == "pass"}
+    assert passed == {result["test"] for result in every}
+
+
+@pytest.mark.parametrize(("fault", "ident"), BROKEN, ids=["-".join(pair) for pair in BROKEN])
+def test_fault_is_found(results: Any, fault: str, ident: str) -> None:
+    """Fails if the tests of the requirement let the fault pass."""
+    assert any(result["verdict"] == "fail" and ident in result["requirements"]
+               for result in results[fault]), results[fault]
