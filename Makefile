@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # What a user or a developer does with a checkout. Each target installs first what is missing.
 .DEFAULT_GOAL := help
-.PHONY: help verdicts setup kernel reproduce results docs test lint bisect selftest doctor clean
+.PHONY: help setup kernel reproduce results perf docs test lint verdicts conformance mutants
+.PHONY: dissector install-dissector captures dissector-benchmark fuzz bisect selftest doctor clean
 # the kernel build brings its own parallelism; lab runs are pinned to CPUs
 .NOTPARALLEL:
 
 BIN := .venv/bin
 READY := .venv/.setup-done
-PYTHON_SOURCES := kernel-impl spec conformance docs
+PYTHON_SOURCES := kernel-impl spec conformance dissector docs
 
 help: ## list the targets
-	@sed -nE 's/^([a-z]+):[^#]*## (.*)/\1|\2/p' Makefile | while IFS='|' read -r target what; do \
-		printf '  make %-10s %s\n' "$$target" "$$what"; done
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1|\2/p' Makefile | while IFS='|' read -r target what; do \
+		printf '  make %-20s %s\n' "$$target" "$$what"; done
 
 $(READY): pyproject.toml tools/packages.txt tools/setup
 	@tools/setup
@@ -29,13 +30,17 @@ results: $(READY) ## reproduce, and renew kernel-impl/RESULTS.md and results.jso
 	@$(BIN)/nvmptcp-lab reproduce --fit 6,9,12 --markdown kernel-impl/RESULTS.md \
 		--summary kernel-impl/results.json $(ARGS)
 
+perf: $(READY) ## measure all scenarios, and renew docs/explanation/performance.md
+	@$(BIN)/nvmptcp-lab perf run all $(ARGS)
+	@$(BIN)/python -m nvmptcp_conformance.perf.page perf-out
+
 docs: $(READY) ## the site, and the Technical Proposal as PDF and DOCX, in build/docs/
 	@tools/setup docs
 	@$(BIN)/python -m nvmptcp_docs.build $(ARGS)
 
-test: lint ## lint, then every test
-	@tools/setup docs
-	@$(BIN)/pytest $(ARGS)
+test: lint ## lint, then every test, a file on each CPU at a time
+	@tools/setup docs dissector
+	@$(BIN)/pytest --numprocesses auto --dist loadfile $(ARGS)
 
 lint: $(READY) ## ruff and mypy --strict
 	@$(BIN)/ruff check $(PYTHON_SOURCES)
@@ -45,6 +50,31 @@ verdicts: $(READY) ## run the tests that verify requirements, and renew spec/ver
 	@rm -f build/verdicts.json
 	@$(BIN)/pytest -m requirement --requirement-verdicts build/verdicts.json $(ARGS); \
 		code=$$?; $(BIN)/nvmptcp-spec verdicts build/verdicts.json && exit $$code
+
+dissector: $(READY) ## the Wireshark plugin, in build/dissector/plugins/
+	@tools/setup dissector
+	@mkdir -p build
+	@cmake -S dissector -B build/dissector >build/dissector.log || { cat build/dissector.log; exit 1; }
+	@cmake --build build/dissector $(ARGS)
+
+install-dissector: dissector ## put the plugin and its profile into your personal Wireshark folders
+	@dissector/install build/dissector
+
+fuzz: $(READY) ## fuzz the plugin's reassembler for an hour, or ARGS=SECONDS
+	@tools/setup dissector
+	@dissector/fuzz/run $(or $(ARGS),3600)
+
+captures: $(READY) ## make the dissector's captures in the lab, and what the kernel counted
+	@$(BIN)/python -m nvmptcp_captures.record $(ARGS)
+
+dissector-benchmark: dissector ## CPU time and memory of tshark with the plugin, against without
+	@$(BIN)/python -m nvmptcp_captures.benchmark $(ARGS)
+
+conformance: $(READY) ## the conformance suite on the reference kernel, as target and as host
+	@$(BIN)/nvmptcp-conformance reference --restart $(ARGS)
+
+mutants: $(READY) ## which tests of the suite catch each faulty target and host
+	@$(BIN)/python conformance/tests/mutants.py $(ARGS)
 
 bisect: $(READY) ## each patch of the series: applies, checkpatch, builds, boots
 	@$(BIN)/nvmptcp-lab bisect $(ARGS)
@@ -56,5 +86,5 @@ doctor: $(READY) ## what is missing on this machine, and how fast it will run
 	@$(BIN)/nvmptcp-lab doctor
 
 clean: ## remove .venv and what tests left; the kernel cache stays
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache *.egg-info build dist reproduce-out
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache *.egg-info build dist reproduce-out perf-out
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
