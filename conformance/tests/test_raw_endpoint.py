@@ -55,7 +55,7 @@ EXPECTED: dict[str, dict[str, Any]] = {
     "two_raw_ends": {
         "backup": 0, "after MP_PRIO": 3000, "joined by the listener": [3, True],
         "withdrawn": "reset by the peer", "loopback": ["home", True],
-        "unanswered": "TimeoutError: no answer to the join from 10.0.2.1 to 10.0.1.2 within 1 s",
+        "unanswered": True,
         "mistake": "the raw stack has failed: KeyError('a mistake')"},
     "ipv6": {"echo": "cba", "mptcp": True, "served": True, "kernel": [True, True],
              "kernel's client": [True, True]},

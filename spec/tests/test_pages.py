@@ -91,7 +91,7 @@ def test_tables_are_those_of_the_registry(html: str, warnings: str) -> None:
     assert "See Table 1 ." in page
     assert "Table 2 Bits of MPATTR" in page
     assert "mpreq 2 MPREQ Multipath TCP Required." in page
-    assert "has no 'nonsense' (it has discovery-entry," in warnings
+    assert "has no 'nonsense' (it has dim, discovery-entry," in warnings
 
 
 def test_list_and_matrix(html: str) -> None:

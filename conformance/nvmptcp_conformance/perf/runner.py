@@ -21,6 +21,7 @@ from .scenario import Cell, Scenario
 
 CONNECT_SECONDS, WORKER_SECONDS = 10, 60  # to a scheduler, and for its first worker
 END_SECONDS = 20  # for guests that were stopped, to clean up behind them
+AGAIN_SECONDS = 0.2
 _stopping = threading.Event()
 _idle = threading.Condition()
 _tasks = 0  # that run in this process
@@ -101,9 +102,12 @@ def _stop(client: Any, futures: list[Any]) -> None:
     """Give up what isn't done; return when this process's guests are gone."""
     _stopping.set()
     client.cancel(futures, force=True)
-    boot.stop_all()
-    with _idle:
-        _idle.wait_for(lambda: not _tasks, END_SECONDS)
+    end = time.monotonic() + END_SECONDS
+    done = False
+    while not done and time.monotonic() < end:
+        boot.stop_all()  # again and again: a guest may be about to start
+        with _idle:
+            done = _idle.wait_for(lambda: not _tasks, AGAIN_SECONDS)
 
 
 def run(scenarios: Sequence[Scenario], cache: Path, *, jobs: int = 1, scheduler: str | None = None,
