@@ -260,7 +260,11 @@ class Subflow:
             self.connection.take_fastclose(self, segment)
 
     def _receive_synack(self, segment: Segment) -> None:
-        if "S" not in segment.flags or segment.ack != self._sequence.number(1):
+        if "A" in segment.flags and segment.ack != self._sequence.number(1):
+            # Of a former connection with our port, which the peer still has (RFC 9293 §3.10.7.3).
+            self.connection.stack.refuse(segment, self._behaviour)
+            return
+        if "S" not in segment.flags or "A" not in segment.flags:
             return
         self.peer_syn(segment)
         self._unacked.clear()
