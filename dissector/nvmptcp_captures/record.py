@@ -9,13 +9,11 @@ values hold that were counted with them.
 import argparse
 import json
 import lzma
-import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from nvmptcp_lab import boot
@@ -29,21 +27,12 @@ from .stored import DISSECTOR, Capture, captures
 PROFILE = "debug"
 TIMEOUT = 900  # seconds
 INTERRUPTED = 130
+# Memory is cleared before it is used: the target doesn't fill the whole buffer of an Asymmetric
+# Namespace Access log page, and sends it all. Else a capture holds what lay there before.
+_KERNEL_OPTIONS = ("init_on_alloc=1",)
 _SECTION_HEADER = 28  # bytes of a pcapng Section Header Block without options
 # The guest imports the situations' helpers from the kernel's tests.
 _PATH = [DISSECTOR, DISSECTOR.parent / "kernel-impl" / "tests"]
-
-
-def clean(kernel: Kernel, directory: Path) -> Kernel:
-    """The kernel, with memory that is cleared before it is used.
-
-    Else a capture holds what lay there before: the target doesn't fill the whole buffer of an
-    Asymmetric Namespace Access log page, and sends it all.
-    """
-    image = directory / "linux"
-    image.write_text(f'#!/bin/sh\nexec {shlex.quote(str(kernel.image))} "$@" init_on_alloc=1\n')
-    image.chmod(0o755)
-    return replace(kernel, image=image)
 
 
 def merge(directory: Path, merged: Path) -> None:
@@ -71,7 +60,7 @@ def capture_guest(kernel: Kernel, module: str, arguments: Sequence[str], topolog
     links = directory / "links"
     links.mkdir()
     result = boot.run(boot.Guest(
-        kernel=clean(kernel, directory),
+        kernel=kernel, kernel_options=_KERNEL_OPTIONS,
         command=["env", f"PYTHONPATH={':'.join(map(str, _PATH))}", "PYTHONDONTWRITEBYTECODE=1",
                  "PYTHONHASHSEED=0", sys.executable, "-m", f"nvmptcp_captures.guest.{module}",
                  *arguments],

@@ -51,6 +51,7 @@ class Guest:
     timeout: float | None = None  # seconds of this machine's clock
     memory: str = "1G"
     module_options: dict[str, str] = field(default_factory=dict)  # "nvme-core": "multipath=N"
+    kernel_options: Sequence[str] = ()  # for the kernel's command line
     interactive: bool = False
     seed: int | None = None  # of all random numbers: the same seed, the same run; virtual time only
 
@@ -236,6 +237,7 @@ def _run(guest: Guest, directory: Path, stdout: Any, stderr: Any) -> Result:
             arguments.append("time-travel=inf-cpu")
             if guest.seed:
                 arguments += [f"random_seed={guest.seed}", f"time-travel-start={SEEDED_START}"]
+        arguments += guest.kernel_options
         log = stack.enter_context(log_file.open("wb"))
         process = subprocess.Popen(
             arguments, stdin=None if guest.interactive else subprocess.DEVNULL, stdout=stdout,
