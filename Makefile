@@ -54,8 +54,9 @@ verdicts: $(READY) ## run the tests that verify requirements, and renew spec/ver
 dissector: $(READY) ## the Wireshark plugin, in build/dissector/plugins/
 	@tools/setup dissector
 	@mkdir -p build
-	@cmake -S dissector -B build/dissector >build/dissector.log || { cat build/dissector.log; exit 1; }
-	@cmake --build build/dissector $(ARGS)
+	@# one build at a time: tests that run side by side each ask for it
+	@flock build/dissector.lock sh -c 'cmake -S dissector -B build/dissector >build/dissector.log || \
+		{ cat build/dissector.log; exit 1; }; cmake --build build/dissector $(ARGS)'
 
 install-dissector: dissector ## put the plugin and its profile into your personal Wireshark folders
 	@dissector/install build/dissector
