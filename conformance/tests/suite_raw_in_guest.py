@@ -8,9 +8,10 @@ with each of RAW_FAULTS, there only the tests of what it breaks. Further words n
 
 import contextlib
 import dataclasses
+import inspect
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nvmptcp_conformance import target as under_test
@@ -28,9 +29,13 @@ from soft_in_guest import Collector, serve
 
 TARGET = "10.0.1.2"
 CHAPTERS = ("connection", "fallback", "paths", "security")
-OTHERS = {name.removeprefix("test_") for name in dir(test_mappings)}  # of the first chapter
+MAPPINGS = {name.removeprefix("test_")  # of the first chapter, for suite_stream_in_guest
+            for name, _ in inspect.getmembers(test_mappings, inspect.isfunction)}
 OUTSIDER = "10.0.4.2"
 FIRST_PORT = 6000
+
+Wanted = Callable[[Case], bool]
+Soft = tuple[type[RawTarget], TargetOptions]
 
 
 class Group(RawTarget):
@@ -45,16 +50,15 @@ class Group(RawTarget):
 
 OPEN = TargetOptions(TARGET, joins_at=("10.0.2.2", "10.0.3.2"), mpattr=int(Mpattr.ADDA), maxsf=8)
 STRICT = dataclasses.replace(OPEN, mpattr=int(Mpattr.ADDA | Mpattr.DCSR | Mpattr.MPREQ))
-GOOD: dict[str, tuple[type[RawTarget], TargetOptions]] = {
+GOOD: dict[str, Soft] = {
     "open": (RawTarget, OPEN), "strict": (RawTarget, STRICT),
     "group": (Group, dataclasses.replace(OPEN, mpattr=0, maxsf=0, sfgid=7))}
 # Which tests: where a port differs from the first one.
-TESTS: dict[str, Callable[[Case], bool]] = {
+TESTS: dict[str, Wanted] = {
     "open": lambda case: True,
     "strict": lambda case: case.chapter.name == "fallback",
     "group": lambda case: bool({"TCPV-PATH-006", "TCPV-PATH-007"} & set(case.requirements))}
-BAD: dict[str, tuple[type[RawTarget], TargetOptions]] = {
-    name: (fault, OPEN) for name, fault in RAW_FAULTS.items()}
+BAD: dict[str, Soft] = {name: (fault, OPEN) for name, fault in RAW_FAULTS.items()}
 
 
 class Caught(Exception):
@@ -76,31 +80,49 @@ class UntilCaught(Collector):
                 raise Caught
 
 
-def suite(trsvcid: int, wanted: Callable[[Case], bool], found: Collector) -> list[dict[str, Any]]:
-    """The results of some tests of the chapters, at a port of the target."""
+def base(case: Case) -> str:
+    """The name of a test without its parameters."""
+    return case.name.split("[")[0]
+
+
+def suite(trsvcid: int, found: Collector, wanted: Wanted) -> list[dict[str, Any]]:
+    """The results of some tests, at a port of the target."""
     with inside("host"), contextlib.suppress(Caught):
         device = under_test.find(under_test.Address(TARGET, trsvcid, TARGET, trsvcid), Claims())
-        plugin.run(Side.TARGET, device, found, lambda case: (
-            case.chapter.name in CHAPTERS and case.name.split("[")[0] not in OTHERS
-            and wanted(case)))
+        plugin.run(Side.TARGET, device, found, wanted)
     return [result.as_json() for result in found.results]
+
+
+def ours(case: Case) -> bool:
+    """Whether a test is one of those that this module is for."""
+    return case.chapter.name in CHAPTERS and base(case) not in MAPPINGS
+
+
+def results(targets: Mapping[str, Soft], first_port: int, among: Wanted,
+            tests: Callable[[str], Wanted], names: Sequence[str] = ()) -> dict[str, Any]:
+    """Target, known good or with a fault → results of the tests `among` those of the suite.
+
+    A target without a fault gets `tests` of its name, one with a fault those of what it breaks.
+    """
+    found = {}
+    for number, (name, (kind, options)) in enumerate(targets.items()):
+        if names and name not in names:
+            continue
+        target = serve(kind, dataclasses.replace(options, trsvcid=first_port + 2 * number))
+        broken, due = set(kind.breaks), tests(name)
+
+        def wanted(case: Case, broken: set[str] = broken, due: Wanted = due) -> bool:
+            return among(case) and (bool(broken & set(case.requirements)) if broken else due(case))
+
+        collector = UntilCaught(kind.breaks) if broken else Collector()
+        found[name] = suite(target.options.trsvcid, collector, wanted)
+        target.stop()
+    return found
 
 
 def faults(names: list[str]) -> dict[str, Any]:
     """Target, known good or with a fault → results."""
-    found = {}
-    for trsvcid, (name, (kind, options)) in enumerate({**GOOD, **BAD}.items()):
-        if names and name not in names:
-            continue
-        target = serve(kind, dataclasses.replace(options, trsvcid=FIRST_PORT + 2 * trsvcid))
-        broken = set(kind.breaks)
-        found[name] = suite(
-            target.options.trsvcid,
-            lambda case, broken=broken: bool(broken & set(case.requirements)),  # type: ignore[misc]
-            UntilCaught(kind.breaks)) if broken else suite(
-                target.options.trsvcid, TESTS[name], Collector())
-        target.stop()
-    return found
+    return results(GOOD | BAD, FIRST_PORT, ours, lambda name: TESTS.get(name, TESTS["open"]), names)
 
 
 if __name__ == "__main__":

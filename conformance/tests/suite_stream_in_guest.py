@@ -9,38 +9,25 @@ or, with a colon before, tests.
 
 import contextlib
 import dataclasses
-import inspect
 import json
 import ssl
 import sys
-from collections.abc import Callable
 from typing import Any, cast
 
-from nvmptcp_conformance import target as under_test
 from nvmptcp_conformance.endpoints.controller import Queue
 from nvmptcp_conformance.layers import discovery, nvme_tcp
-from nvmptcp_conformance.profile import Claims
-from nvmptcp_conformance.softtarget import TargetOptions
 from nvmptcp_conformance.softtarget.raw_target import RawTarget
 from nvmptcp_conformance.softtarget.stream_faults import STREAM_FAULTS
-from nvmptcp_conformance.suite import plugin
-from nvmptcp_conformance.suite.case import Case, Side
-from nvmptcp_conformance.suite.target import test_mappings
-from nvmptcp_lab.guest.netns import inside
+from nvmptcp_conformance.suite.case import Case
 from scapy.packet import Raw
-from soft_in_guest import Collector, serve
-from suite_raw_in_guest import OPEN, STRICT, TARGET, Caught, UntilCaught
+from suite_raw_in_guest import MAPPINGS, OPEN, STRICT, Soft, Wanted, base, results
 
 CHAPTERS = ("tsas", "discovery", "timers", "close", "integrity", "multipath", "compatibility")
-MAPPINGS = {name.removeprefix("test_")
-            for name, _ in inspect.getmembers(test_mappings, inspect.isfunction)}
 # Which chapters: where a port differs from the first one.
 PARTS = {"strict": ("integrity", "compatibility", "discovery", "close"),
          "group": ("multipath",), "tls": ("integrity",), "tcp": ("tsas",)}
 FIRST_PORT = 7000
 _TLS, _CLIENT_HELLO = 2, 22  # SECTYPE, type of a TLS record
-
-Wanted = Callable[[Case], bool]
 
 
 class TLSPort(RawTarget):
@@ -62,15 +49,10 @@ class TLSPort(RawTarget):
         return False
 
 
-GOOD: dict[str, tuple[type[RawTarget], TargetOptions]] = {
+GOOD: dict[str, Soft] = {
     "open": (RawTarget, OPEN), "strict": (RawTarget, STRICT), "tls": (TLSPort, OPEN),
     "group": (RawTarget, dataclasses.replace(OPEN, mpattr=0, sfgid=7)),
     "tcp": (RawTarget, dataclasses.replace(OPEN, mptcp=False))}
-
-
-def base(case: Case) -> str:
-    """The name of a test without its parameters."""
-    return case.name.split("[")[0]
 
 
 def ours(case: Case) -> bool:
@@ -78,39 +60,18 @@ def ours(case: Case) -> bool:
     return case.chapter.name in CHAPTERS or base(case) in MAPPINGS
 
 
-def suite(trsvcid: int, found: Collector, wanted: Wanted, only: list[str]) -> list[dict[str, Any]]:
-    """The results of some tests, at a port of the target."""
-    with inside("host"), contextlib.suppress(Caught):
-        device = under_test.find(under_test.Address(TARGET, trsvcid, TARGET, trsvcid), Claims())
-        plugin.run(Side.TARGET, device, found, lambda case: (
-            wanted(case) and (not only or base(case) in only or case.name in only)))
-    return [result.as_json() for result in found.results]
-
-
 def part(name: str) -> Wanted:
-    """The tests for a port."""
-    return lambda case: ours(case) and case.chapter.name in PARTS.get(name, case.chapter.name)
+    """The tests for a port without a fault."""
+    return lambda case: case.chapter.name in PARTS.get(name, case.chapter.name)
 
 
 def faults(names: list[str], only: list[str]) -> dict[str, Any]:
     """Target, known good or with a fault → results."""
-    found = {}
-    targets = GOOD | {name: (fault, OPEN) for name, fault in STREAM_FAULTS.items()}
-    for number, (name, (kind, options)) in enumerate(targets.items()):
-        if names and name not in names:
-            continue
-        target = serve(kind, dataclasses.replace(options, trsvcid=FIRST_PORT + 2 * number))
-        broken = set(kind.breaks)
-        collector = UntilCaught(kind.breaks) if broken else Collector()
-        wanted = breaking(broken) if broken else part(name)
-        found[name] = suite(target.options.trsvcid, collector, wanted, only)
-        target.stop()
-    return found
+    def among(case: Case) -> bool:
+        return ours(case) and (not only or base(case) in only or case.name in only)
 
-
-def breaking(requirements: set[str]) -> Wanted:
-    """The tests of some requirements."""
-    return lambda case: ours(case) and bool(requirements & set(case.requirements))
+    bad: dict[str, Soft] = {name: (fault, OPEN) for name, fault in STREAM_FAULTS.items()}
+    return results(GOOD | bad, FIRST_PORT, among, part, names)
 
 
 if __name__ == "__main__":
