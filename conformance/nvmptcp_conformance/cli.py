@@ -218,11 +218,11 @@ def _options(args: argparse.Namespace, known: "Profile", default: str, side: "Si
     from .session import Captures, Options
     from .store import Mode
 
-    _selected(args, (side,))
+    cases = _selected(args, (side,))
     name = re.sub(r"[^\w.-]+", "-", (known.name or default).lower()).strip("-.") or "device"
     destructive = known.destructive if args.destructive is None else args.destructive
     return Options(args.results or DEFAULT_RESULTS / name / side, Mode(args.mode or Mode.NEW),
-                   Selection(args.requirement, args.section, bool(destructive)),
+                   Selection(args.requirement, args.section, bool(destructive)), cases,
                    Captures(args.captures), args.color, known.hooks)
 
 

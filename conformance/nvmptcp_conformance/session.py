@@ -3,7 +3,7 @@
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -35,6 +35,7 @@ class Options:
     results: Path
     mode: Mode
     selection: Selection
+    cases: Sequence[Case]  # those that it covers
     captures: Captures
     colour: str
     hooks: Hooks
@@ -124,8 +125,7 @@ def _hook(name: str, known: Hooks, store: Store) -> None:
 def _run(side: Side, options: Options, store: Store, find: Callable[[Store], Subject]) -> int:
     subject = find(store)
     claimed = set(subject.device.claims)
-    found = [case for case in plugin.cases(options.selection.covers, [side])
-             if _is_claimed(case, claimed)]
+    found = [case for case in options.cases if _is_claimed(case, claimed)]
     allowed = [case for case in found if options.selection.wants(case)]
     document = store.begin(subject.device, options.selection, allowed)
     cases = store.to_run(document, options.selection)
