@@ -3,10 +3,11 @@
 
 import argparse
 import json
-import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
+
+from nvmptcp_lab.errors import ending
 
 from . import generate, governance, registry, verdicts
 from .errors import SpecError, UsageError
@@ -186,18 +187,8 @@ def main(argv: list[str] | None = None) -> int:
         code: int = args.run(args)
         sys.stdout.flush()
         return code
-    except SpecError as error:
-        print(f"nvmptcp-spec: error: {error}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        print("nvmptcp-spec: interrupted", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    except OSError as error:
-        print(f"nvmptcp-spec: error: {error.filename}: {error.strerror}", file=sys.stderr)
-        return 1
+    except (SpecError, KeyboardInterrupt, OSError) as error:
+        return ending("nvmptcp-spec", error)
 
 
 if __name__ == "__main__":
