@@ -3,14 +3,15 @@
 
 import argparse
 import json
-import os
 import re
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
+from nvmptcp_lab.errors import ending
 from nvmptcp_spec.errors import SpecError
 
 from . import profile
@@ -31,9 +32,16 @@ COLOURS = ("auto", "always", "never")
 FORMS = ("tree", "html", "junit", "json")
 
 
+class _Parser(argparse.ArgumentParser):
+    """Tells what is wrong in one line, without the usage, which has many."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"nvmptcp-conformance: error: {message}; see `{self.prog} --help`\n")
+
+
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    top = argparse.ArgumentParser(
+    top = _Parser(
         prog="nvmptcp-conformance",
         description="Test a device for the requirements of the MPTCP variant of the NVMe TCP"
         " transport.",
@@ -192,10 +200,11 @@ def _listen(text: str) -> tuple[str, int | None]:
 
 
 def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0 < value <= profile.LONGEST:
-        raise argparse.ArgumentTypeError(f"must be above 0, and at most {profile.LONGEST}")
-    return value
+    with suppress(ValueError):
+        if 0 < float(text) <= profile.LONGEST:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"seconds are needed, more than 0 and at most"
+                                     f" {profile.LONGEST}, not {text!r}")
 
 
 def _selected(args: argparse.Namespace, sides: tuple["Side", ...]) -> list["Case"]:
@@ -413,18 +422,9 @@ def main(argv: list[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except (UsageError, SpecError) as error:
-        print(f"nvmptcp-conformance: error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("nvmptcp-conformance: interrupted", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        print(f"nvmptcp-conformance: error: {where}{error.strerror or error}", file=sys.stderr)
-        return 2
+        return ending("nvmptcp-conformance", UsageError(str(error)))
+    except (KeyboardInterrupt, OSError) as error:
+        return ending("nvmptcp-conformance", error, broken=2)  # 1 is for what a test found
 
 
 if __name__ == "__main__":

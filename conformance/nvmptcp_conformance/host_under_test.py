@@ -10,18 +10,19 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from .endpoints import mptcp_socket
-from .endpoints.controller import Queue, Service
+from .endpoints.controller import DDGST, HDGST, Queue, Service
 from .endpoints.server import Server
 from .endpoints.subsystem import DISCOVERY_NQN, Subsystem
 from .errors import UsageError
+from .feature import Feature
 from .layers import discovery, nvme, nvme_tcp
-from .layers.registry import Tcpv
+from .layers.registry import Sectype, Tcpv
 from .profile import Claims
 from .suite.verdict import Failed, Inconclusive, NotApplicable
 from .trigger import NOT_SUPPORTED
@@ -32,6 +33,7 @@ COPY = 256 << 10  # bytes that tests have the host copy
 QUIET = 1.0  # seconds without a new connection: the host has all that it wants
 _STEP = 0.02
 _TLS_HANDSHAKE = 0x16
+TLS_REQUIRED = 1  # bits 1:0 of TREQ
 _KEPT = 4096  # bytes of what was first on a connection
 _SAID = 400  # characters of a trigger's output in a verdict
 
@@ -244,7 +246,9 @@ class Stage:
 
     def describe(self) -> str:
         """What the host did, in a line."""
-        connections = ", ".join(seen.describe() for seen in self.instrument.seen)
+        number = Counter(seen.describe() for seen in self.instrument.seen)
+        connections = ", ".join(f"{each}{f' {times} times' if times > 1 else ''}"
+                                for each, times in number.items())
         said = ""
         if self._trigger and self._trigger.poll():
             self._output.seek(0)
@@ -312,6 +316,7 @@ class HostUnderTest:
     status: str = ""
     timeout: float = 30
     claims: Claims = field(default_factory=Claims)
+    _shown: dict[str, Feature] = field(default_factory=dict, init=False, repr=False)
 
     @contextmanager
     def stage(self) -> Iterator[Stage]:
@@ -337,41 +342,61 @@ class HostUnderTest:
         except OSError as error:
             raise UsageError(f"{where}: can't listen: {error.strerror}") from None
 
-    @cached_property
-    def mptcp(self) -> str:
-        """Why the host doesn't use MPTCP, empty if it does."""
-        with self.stage() as stage:
-            stage.listen()
+    def feature(self, name: str) -> Feature:
+        """What the host shows of a feature with a claim (profile.Claims) when it is told to use it.
+        NotApplicable where nothing tells it to use TLS.
+        """
+        if name == "tls":
+            return Feature(name, *self._tls())
+        if name not in self._shown:
+            looks: dict[str, Callable[[], tuple[bool, str]]] = {
+                "mptcp": self._mptcp, "discovery": self._discovery,
+                "hdgst": lambda: self._digest(HDGST, "HDGST"),
+                "ddgst": lambda: self._digest(DDGST, "DDGST")}
             try:
-                stage.trigger("mptcp")
+                on, proof = looks[name]()
             except NotApplicable as error:
-                return str(error)
-            if any(seen.mptcp for seen in stage.instrument.seen):
-                return ""
-            return ("with NVMPTCP_TCP_VARIANT=mptcp the host doesn't open MPTCP connections:"
-                    f" {stage.describe()}")
+                on, proof = False, str(error)
+            self._shown[name] = Feature(name, on, proof)
+        return self._shown[name]
 
-    @cached_property
-    def discovery(self) -> str:
-        """Why the host doesn't read the discovery log, empty if it does."""
+    def _mptcp(self) -> tuple[bool, str]:
         with self.stage() as stage:
             stage.listen()
-            try:
-                stage.discover(stage.entry())
-            except NotApplicable as error:
-                return str(error)
-            if stage.instrument.of(DISCOVERY_NQN):
-                return ""
-            return ("with NVMPTCP_ACTION=discover the host opens no connection to the Discovery"
-                    f" subsystem: {stage.describe()}")
+            stage.trigger("mptcp")
+            on = any(seen.mptcp for seen in stage.instrument.seen)
+            return on, (f"with NVMPTCP_TCP_VARIANT=mptcp the host {'opens' if on else 'opens no'}"
+                        f" MPTCP connections: {stage.describe()}")
+
+    def _discovery(self) -> tuple[bool, str]:
+        with self.stage() as stage:
+            stage.listen()
+            stage.discover(stage.entry())
+            on = bool(stage.instrument.of(DISCOVERY_NQN))
+            return on, (f"with NVMPTCP_ACTION=discover the host opens {'a' if on else 'no'}"
+                        f" connection to the Discovery subsystem: {stage.describe()}")
+
+    def _digest(self, bit: int, name: str) -> tuple[bool, str]:
+        with self.stage() as stage:
+            stage.listen()
+            stage.trigger("", digests=bit)
+            admin, _ = stage.queues()
+            on = bool(int(admin.icreqs[0].dgst) & bit)
+            return on, f"with NVMPTCP_{name}=1 ICReq has {name} {'set' if on else 'cleared'}"
+
+    def _tls(self) -> tuple[bool, str]:
+        self.feature("discovery").require(Claims())  # only an entry of the log asks for TLS
+        with self.stage() as stage:
+            stage.listen()
+            stage.discover(stage.entry(tcpv=0, sectype=int(Sectype.TLS13), treq=TLS_REQUIRED))
+            on = any(seen.tls for seen in stage.instrument.seen)
+            return on, (f"where an entry requires TLS, the host {'begins' if on else 'begins no'}"
+                        " handshake of it")
 
     def require(self, name: str) -> None:
-        """NotApplicable if the host shows that it lacks `mptcp` or `discovery`, Failed if the
-        profile claims it.
+        """NotApplicable if the host shows that it lacks a feature, Failed if the profile claims it.
         """
-        if reason := getattr(self, name):
-            raise Failed(f"{reason}, but the profile claims `{name}`") if (
-                getattr(self.claims, name)) else NotApplicable(reason)
+        self.feature(name).require(self.claims)
 
     def second_address(self) -> str:
         """A further address to listen on. Inconclusive if there is none."""

@@ -15,7 +15,9 @@ from typing import Any, TypeVar
 from nvmptcp_spec import tomlfile
 
 T = TypeVar("T")
-HOST_CLAIMS = ("discovery",)  # the others concern a target, or both sides
+# The others concern both sides.
+HOST_CLAIMS = ("discovery",)
+TARGET_CLAIMS = ("adda", "dcsr", "mpreq", "maxsf", "groups", "in_capsule")
 LONGEST_NQN = 223  # bytes
 LONGEST = 24 * 3600  # seconds that anything may take
 

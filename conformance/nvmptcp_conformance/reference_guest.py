@@ -29,15 +29,16 @@ def profile(args: argparse.Namespace) -> str:
         given = args.attributes.split(",") if mptcp else []
         claims = {"mptcp": mptcp, **{name: name in given for name in ATTRIBUTES}, "tls": False,
                   "maxsf": MAXSF if mptcp else 0, "hdgst": True, "ddgst": True, "groups": False}
-        lines += ["[target]", f'traddr = "{TARGET}"', f"trsvcid = {TRSVCID}", "[claims]",
-                  *(f"{name} = {str(value).lower()}" for name, value in claims.items())]
+        lines += ["[target]", f'traddr = "{TARGET}"', f"trsvcid = {TRSVCID}"]
     else:
         python = shlex.quote(sys.executable)
+        claims = {"mptcp": True, "discovery": False, "hdgst": True, "ddgst": True}
         lines += ["[host]", f'listen = "{TARGET}"', f"trsvcid = {TRSVCID}",
                   f"further = {list(FURTHER)}", "[hooks]",
                   *(f'{hook} = "{python} -m nvmptcp_conformance.reference_host {verb}"'
                     for hook, verb in (("trigger", "connect"), ("untrigger", "disconnect"),
                                        ("status", "status")))]
+    lines += ["[claims]", *(f"{name} = {str(value).lower()}" for name, value in claims.items())]
     return "\n".join([*lines, ""])
 
 

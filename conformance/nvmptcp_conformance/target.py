@@ -11,10 +11,11 @@ from functools import cached_property
 from .endpoints import mptcp_socket
 from .endpoints.host import DISCOVERY_NQN, HOST_NQN, Host, ProtocolError, StatusError
 from .errors import UsageError
+from .feature import Feature
 from .layers import discovery
 from .layers.registry import Mpattr, Tcpv
 from .profile import Claims
-from .suite.verdict import Failed, NotApplicable
+from .suite.verdict import NotApplicable
 
 KATO = 60_000  # milliseconds: no test takes as long
 HDGST, DDGST = 1, 2  # bits of DGST
@@ -44,14 +45,6 @@ def endpoint(traddr: str, trsvcid: int) -> str:
 
 
 @dataclass(frozen=True)
-class Feature:
-    """What the wire shows of an optional feature, and the words that prove it."""
-
-    value: bool | int
-    proof: str
-
-
-@dataclass(frozen=True)
 class Target:
     """A target that answers. `entry`: that of the port and NVM subsystem under test."""
 
@@ -76,19 +69,19 @@ class Target:
         """
         if name in ("hdgst", "ddgst"):
             on = bool(self._digests & {"hdgst": HDGST, "ddgst": DDGST}[name])
-            return Feature(on, f"ICResp {'grants' if on else 'refuses'} {name.upper()}")
+            return Feature(name, on, f"ICResp {'grants' if on else 'refuses'} {name.upper()}")
         if name == "in_capsule":
-            return Feature(self._ioccsz > _SQE_UNITS, f"IOCCSZ is {self._ioccsz}")
+            return Feature(name, self._ioccsz > _SQE_UNITS, f"IOCCSZ is {self._ioccsz}")
         tsas = self.entry.tsas
         if name.upper() in Mpattr.__members__:
             bit = Mpattr[name.upper()]
             on = self.attribute(bit)
             why = "" if self.multipath else f", and TCPV is {int(tsas.tcpv):X}h"
-            return Feature(on, f"MPATTR has {bit.name} {'set' if on else 'cleared'}{why}")
+            return Feature(name, on, f"MPATTR has {bit.name} {'set' if on else 'cleared'}{why}")
         field = {"mptcp": "TCPV", "maxsf": "MAXSF", "groups": "SFGID", "tls": "SECTYPE"}[name]
         number = int(getattr(tsas, field.lower()))
         value = {"mptcp": self.multipath, "maxsf": number}.get(name, bool(number))
-        return Feature(value, f"the entry of {self.address} has {field} {number:X}h")
+        return Feature(name, value, f"the entry of {self.address} has {field} {number:X}h")
 
     @cached_property
     def _digests(self) -> int:
@@ -102,11 +95,7 @@ class Target:
 
     def require(self, name: str) -> None:
         """NotApplicable if the target shows that it lacks a feature, Failed if it claims it."""
-        shown = self.feature(name)
-        if not shown.value:
-            claimed = getattr(self.claims, name)
-            raise Failed(f"{shown.proof}, but the profile claims `{name}`") if (
-                claimed) else NotApplicable(shown.proof)
+        self.feature(name).require(self.claims)
 
     def exclude(self, name: str) -> None:
         """NotApplicable if the target shows that it has a feature."""

@@ -2,8 +2,9 @@
 """The suite's tests of a host, in the lab's guest; prints the results as JSON.
 
 `python -m host_in_guest kernel`: the host is the kernel; `… soft`, `… raw`: the soft host, without
-a fault, on the kernel's sockets or on the raw stack; `… faults`, `… raw_faults`: with each fault,
-there only the tests of what it breaks, until it is found. Further words name faults, or tests.
+a fault, on the kernel's sockets or on the raw stack; `… claims`: the soft host, with a profile that
+claims the contrary of what it has; `… faults`, `… raw_faults`: with each fault, there only the
+tests of what it breaks, until it is found. Further words name faults, or tests.
 """
 
 import ast
@@ -20,6 +21,7 @@ from typing import Any
 
 import launcher
 from nvmptcp_conformance.host_under_test import HostUnderTest
+from nvmptcp_conformance.profile import Claims
 from nvmptcp_conformance.softhost import __main__ as softhost
 from nvmptcp_conformance.softhost.faults import FAULTS
 from nvmptcp_conformance.softhost.raw_faults import RAW_FAULTS
@@ -67,22 +69,29 @@ def kernel(names: list[str]) -> Any:
     """The kernel's host, by a script that does what nvme-cli does."""
     script = f"{sys.executable} -m nvmptcp_conformance.reference_host"
     return run(HostUnderTest(TARGET, f"{script} connect", further=FURTHER, timeout=TIMEOUT,
-                             untrigger=f"{script} disconnect", status=f"{script} status"),
+                             untrigger=f"{script} disconnect", status=f"{script} status",
+                             claims=Claims(mptcp=True, discovery=False, hdgst=True, ddgst=True)),
                lambda case: not names or case.name.split("[")[0] in names)
 
 
-def soft_host(*options: str) -> HostUnderTest:
-    """The soft host with some options."""
+def soft_host(*options: str, has: bool = True) -> HostUnderTest:
+    """The soft host with some options; not `has`: its profile claims what isn't so."""
     status = Path(SCRATCH) / "status"
     words = [sys.executable, "-I", "-S", f"{HERE}/launcher.py", SOCKET, "--status", str(status),
              *options]
     return HostUnderTest(TARGET, f"exec {shlex.join(words)}", further=FURTHER, timeout=TIMEOUT,
-                         status=f"cat {status}")
+                         status=f"cat {status}", claims=Claims(
+                             mptcp=has, discovery=has, hdgst=has, ddgst=has, tls=not has))
 
 
 def soft(names: list[str]) -> Any:
     """The soft host on the kernel's sockets."""
     return run(soft_host(), lambda case: not is_raw(case))
+
+
+def claims(names: list[str]) -> Any:
+    """The soft host, with nothing but claims that are false."""
+    return run(soft_host(has=False), lambda case: case.chapter.name == "claims")
 
 
 def raw(names: list[str]) -> Any:
@@ -110,7 +119,7 @@ def raw_faults(names: list[str]) -> Any:
 
 
 MODES: dict[str, Callable[[list[str]], Any]] = {
-    mode.__name__: mode for mode in (kernel, soft, raw, faults, raw_faults)}
+    mode.__name__: mode for mode in (kernel, soft, claims, raw, faults, raw_faults)}
 
 
 def main() -> None:

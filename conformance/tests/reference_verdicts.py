@@ -7,6 +7,8 @@ A test is named with its parameters, or without them for all of them. What isn't
 CONCEPTUAL = {
     "Linux takes a mapping only with its first data: it resets the subflow (RFC 8684, section"
     " 3.3.1, would let mappings come earlier or later)": {"mapping_apart_from_its_data"},
+    "Linux takes data without a mapping, on the only subflow there ever was, for a fallback (RFC"
+    " 8684, section 3.7, would have it reset the subflow)": {"options_get_lost_after_data"},
     "nvmet closes its sockets without lingering: MP_FASTCLOSE comes before the DATA_ACK": {
         "orderly_close"},
     "nvmet takes a wrong data digest for a fatal transport error": {"data_digest_error"},

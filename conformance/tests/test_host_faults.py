@@ -43,6 +43,13 @@ def test_fault_is_found(faults: Any, fault: str, ident: str) -> None:
     assert any(catches(result, ident) for result in faults[fault]), faults[fault]
 
 
+def test_false_claims() -> None:
+    """Fails if the suite believes a profile that claims the contrary of what the host has."""
+    found = {result["test"]: result["verdict"] for result in in_guest("host_in_guest", "claims")}
+    assert found == {f"claim[{name}]": "fail"
+                     for name in ("mptcp", "discovery", "hdgst", "ddgst", "tls")}
+
+
 def test_each_requirement_has_a_fault() -> None:
     """Fails if the suite tests a requirement that no fault breaks."""
     tested = {ident for case in plugin.cases(sides=[Side.HOST]) for ident in case.requirements}

@@ -21,7 +21,8 @@ NEEDS_DISCOVERY = {
 NEEDS_REQUIREMENT = {"required_mptcp"}
 NEEDS_TERMINATION_REQUESTS = {  # which Linux doesn't send
     "abort_is_fastclose", "termination_requests_may_arrive"}
-NOT_APPLICABLE = NEEDS_DISCOVERY | NEEDS_REQUIREMENT | NEEDS_TERMINATION_REQUESTS
+NO_CLAIM = {"claim[tls]"}  # without discovery nothing tells the host to use TLS
+NOT_APPLICABLE = NO_CLAIM | NEEDS_DISCOVERY | NEEDS_REQUIREMENT | NEEDS_TERMINATION_REQUESTS
 # What Linux doesn't do, both a "should".
 FAILED = {
     # nvme-tcp closes its sockets without lingering: MP_FASTCLOSE follows DATA_FIN at once.

@@ -16,7 +16,7 @@ import pytest
 from command import error, run
 from nvmptcp_conformance import requirements, store
 from nvmptcp_conformance.report import html, junit, terminal
-from nvmptcp_conformance.report.document import UNTESTED, Document
+from nvmptcp_conformance.report.document import UNTESTED, Document, Selection
 from nvmptcp_conformance.suite.case import Outcome
 from report_samples import IDS, NASTY, REASONS, document
 
@@ -84,6 +84,20 @@ def test_each_requirement_of_the_side_has_a_verdict() -> None:
         assert verdicts[ident].verdict == outcome
     rest = [verdict for ident, verdict in verdicts.items() if ident not in IDS.values()]
     assert all(verdict.verdict == UNTESTED and verdict.reason for verdict in rest)
+
+
+@pytest.mark.parametrize(("selection", "ident", "why"), [
+    (Selection(), "TCPV-COMP-001", "no result"),  # in the run, which was interrupted
+    (Selection(), "TCPV-SEC-008", "destructive tests were left out"),
+    (Selection(destructive=True), "TCPV-SEC-008", "no test"),
+    (Selection(section=5), "TCPV-SEC-008", "not in this run"),
+    (Selection(section=5), "TCPV-PATH-003", "not in this run")])
+def test_why_a_requirement_is_not_tested(selection: Selection, ident: str, why: str) -> None:
+    """Fails if the report gives a wrong reason for a requirement without a result."""
+    found = {verdict.ident: verdict.reason
+             for verdict in replace(document(missing=1), selection=selection).verdicts()}
+    assert found[ident] == why
+
 
 
 def test_html_is_whole_and_needs_nothing_else() -> None:

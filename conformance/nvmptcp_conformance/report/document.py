@@ -27,7 +27,7 @@ class Device:
     nqn: str
     name: str = ""  # of the product, its maker's words
     version: str = ""
-    description: str = ""  # what it announces, in a line
+    description: str = ""  # what it announces, or its trigger, in a line
     claims: dict[str, bool | int] = field(default_factory=dict)
 
 
@@ -101,8 +101,7 @@ class Document:
         for result in self.results:
             for ident in result.case.requirements:
                 results.setdefault(ident, []).append(result)
-        reasons = requirements.without_test(self.device.side, self.cases)
-        missing = "no test" if self.selection.is_all else "not in this run"
+        reasons = self._untested()
         found = []
         for ident, requirement in requirements.load().items():
             mine = results.get(ident, [])
@@ -112,8 +111,16 @@ class Document:
             worst = next((o.value for o in _WORST_FIRST if o in outcomes), UNTESTED)
             found.append(Verdict(ident, requirement, worst,
                                  tuple(result.case.key for result in mine),
-                                 "" if mine else reasons.get(ident) or missing))
+                                 "" if mine else reasons.get(ident, "no result")))
         return found
+
+    def _untested(self) -> dict[str, str]:
+        """Why this run has no test of a requirement."""
+        reasons = requirements.without_test(self.device.side, self.cases)
+        if not self.selection.is_all:
+            return dict.fromkeys(reasons, "not in this run")
+        other = "no test" if self.selection.destructive else "destructive tests were left out"
+        return {ident: reason or other for ident, reason in reasons.items()}
 
     def as_json(self) -> dict[str, Any]:
         """Ready for `json.dumps`."""

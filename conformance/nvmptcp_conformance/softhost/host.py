@@ -80,7 +80,7 @@ class SoftHost:
         if not self.associations:
             raise ConnectError(f"no association could be opened: {self._reason}")
         if self.options.copy:
-            self.associations[0].copy(self.options.copy)
+            self._copy()
         while not self.stopped:
             self.show()
             self._serve()
@@ -219,6 +219,14 @@ class SoftHost:
             yield f"{qid} {protocol} {self.subflows(queue)}"
 
     # What is done with them.
+
+    def _copy(self) -> None:
+        """Copy as the options say; where the association is lost, once more from the start."""
+        try:
+            self.associations[0].copy(self.options.copy)
+        except (OSError, ProtocolError) as error:
+            self.lost(self.associations[0], error)
+            self.associations[0].copy(self.options.copy)
 
     def _connect_all(self) -> None:
         options = self.options

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..endpoints import raw
-from ..endpoints.host import Host, Reply
-from ..layers import mptcp, nvme
+from ..endpoints.host import Host, ProtocolError, Reply
+from ..layers import mptcp, nvme, nvme_tcp
 from .association import Place
 from .raw_host import HostBehaviour, RawHost
 
@@ -50,6 +50,23 @@ class DataTwiceAreFatal(RawHost):
 
     breaks = ("TCPV-CONN-012",)
     behaviour = _NothingTwice
+
+
+class _NothingOutOfOrder(HostBehaviour):
+    """Resets a connection when a segment comes before the one that it follows."""
+
+    def incoming(self, subflow: raw.Subflow, segment: raw.Segment) -> list[raw.Segment]:
+        ahead = (segment.seq - subflow.peer_isn - subflow.receive_next) % (1 << 32)
+        if segment.payload and 0 < ahead < 1 << 31:
+            subflow.connection.abort()
+        return [segment]
+
+
+class GapsAreFatal(RawHost):
+    """Takes a segment that is missing for the end."""
+
+    breaks = ("TCPV-CONN-012",)
+    behaviour = _NothingOutOfOrder
 
 
 class _WholeHeaders(HostBehaviour):
@@ -347,6 +364,24 @@ class ChecksumFailureIsFatal(RawHost):
 
     breaks = ("TCPV-INTG-005",)
     behaviour = _ChecksumIsFatal
+
+
+class _ForgivingQueue(Host):
+    def _check_digests(self, pdu: nvme_tcp.NVMeTCP) -> None:
+        try:
+            super()._check_digests(pdu)
+        except ProtocolError:
+            connection: Any = self.socket
+            connection.alive[-1].reset()
+
+
+class DigestErrorCostsASubflow(RawHost):
+    """Takes a wrong digest for the fault of a subflow."""
+
+    breaks = ("TCPV-INTG-006",)
+
+    def connect(self, place: Place, qid: int) -> Host:
+        return _ForgivingQueue(super().connect(place, qid).socket)
 
 
 RAW_FAULTS: dict[str, type[RawHost]] = {

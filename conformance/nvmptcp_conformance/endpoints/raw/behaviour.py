@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .connection import Announcement, Connection
     from .subflow import Subflow
 
-MPTCP_ERROR, _PROHIBITED = 1, 3  # reasons in MP_TCPRST (RFC 8684 §3.6)
+MPTCP_ERROR, _PROHIBITED, _MIDDLEBOX = 1, 3, 6  # reasons in MP_TCPRST (RFC 8684 §3.6)
 _EXTENSION, _HMAC_SHA256 = 0x40, 0x01  # flags B, H of MP_CAPABLE (§3.1)
 
 
@@ -47,6 +47,7 @@ class Behaviour:
     acknowledge = True  # send ACKs by itself
     acknowledge_data = True  # and DATA_ACKs in them
     echo_add_addr = True
+    most_unmapped = 1 << 16  # bytes on a subflow that may wait for their mapping
     waits_for_subflow = False  # a connection without subflows isn't lost: there may be a join
     reset_strays = True  # RST for segments of no connection, and SYNs that nobody wants
 
@@ -151,6 +152,12 @@ class Behaviour:
         """A mapping has no checksum, though they are in use (§3.3): its subflow is reset."""
         subflow.reset(mptcp.MPTCPReset(reason=MPTCP_ERROR))
         connection.receiver.go_on()
+
+    def unmapped(self, connection: Connection, subflow: Subflow) -> None:
+        """More than `most_unmapped` bytes wait for their mapping, as where a box takes the options
+        away (§3.7): the subflow is reset.
+        """
+        subflow.reset(mptcp.MPTCPReset(reason=_MIDDLEBOX))
 
     def fail(self, connection: Connection, subflow: Subflow, option: mptcp.MPFail) -> None:
         """MP_FAIL came (§3.7)."""

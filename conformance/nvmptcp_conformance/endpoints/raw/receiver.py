@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from .subflow import Subflow
 
 _FARTHEST = 1 << 24  # bytes ahead of what is expected: a mapping beyond is not believed
-_MOST_UNMAPPED = 1 << 16  # bytes on a subflow that no mapping covers, until it is reset
 
 
 @dataclass
@@ -116,9 +115,10 @@ class Receiver:
         incoming.bytes += data
         self._use(subflow, incoming)
         # After MP_FAIL a whole mapping waits for the infinite one, and what came behind it.
-        if (len(incoming.bytes) > _MOST_UNMAPPED and not self._failed
+        behaviour = self._connection.behaviour
+        if (len(incoming.bytes) > behaviour.most_unmapped and not self._failed
                 and subflow.ended is None):
-            subflow.reset(mptcp.MPTCPReset(reason=1))
+            behaviour.unmapped(self._connection, subflow)
 
     def is_mapped(self, subflow: Subflow) -> bool:
         """Whether nothing waits for its mapping on this subflow."""

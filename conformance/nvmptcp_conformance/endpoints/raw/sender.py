@@ -129,10 +129,11 @@ class Sender:
             self._fin_sent = True
             subflow.finish()
 
-    def _choose(self, room: bool = True) -> Subflow | None:
+    def _choose(self, room: bool = True, other_than: Subflow | None = None) -> Subflow | None:
         able = [s for s in self._connection.alive if s.confirmed or not s.join]
         heard = [s for s in able if not s.stalled] or able
         regular = [s for s in heard if not s.backup and not s.peer_backup] or heard
+        regular = [s for s in regular if s is not other_than] or regular
         usable = [s for s in regular if s.room or not room]
         return self._behaviour.schedule(self._connection, usable) if usable else None
 
@@ -241,7 +242,7 @@ class Sender:
         if self._infinite:
             return
         for sent in list(self._mapped):
-            subflow = self._choose() if sent.due <= now else None
+            subflow = self._choose(other_than=sent.subflow) if sent.due <= now else None
             if subflow:
                 sent.tries += 1
                 sent.subflow = subflow

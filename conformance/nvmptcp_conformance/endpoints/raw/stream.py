@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from ...layers.mptcp_stream import End
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _LINGER = 1.0  # seconds that `close` waits for the peer to end its stream, then its subflows
 
 
-class Stream(Waits):
+class Stream(Waits, ABC):
     """What a connection has in common with a socket."""
 
     stack: Stack
@@ -130,9 +131,9 @@ class Stream(Waits):
                 self.stack.wait(lambda: self._released, None, quiet=True)
         self.stack.join_thread()
 
+    @abstractmethod
     def stop(self) -> None:
         """End the connection at once."""
-        raise NotImplementedError
 
     @property
     def closing_deadline(self) -> float | None:

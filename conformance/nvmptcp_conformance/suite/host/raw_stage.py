@@ -2,7 +2,7 @@
 """The instrument that hosts connect to, on the raw stack: tests decide on each segment."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from ...endpoints import raw
@@ -14,6 +14,7 @@ from ...layers import mptcp, nvme
 from ..verdict import Inconclusive, NotApplicable, check
 
 SETTLE = 2.0  # seconds for ADD_ADDR and the joins
+WAYS = {"to the host": ("out",), "to the controller": ("in",), "both ways": ("in", "out")}
 R2T, C2H_DATA = 0x09, 0x07  # types of PDUs
 _ABORT = 0x08  # opcode
 _CHUNK = 8 << 10  # bytes that a test maps at a time
@@ -31,6 +32,41 @@ class InstrumentBehaviour(raw.Behaviour):
     def established(self, connection: raw.Connection) -> None:
         for number, address in enumerate(self.addresses, 1):
             connection.announce(address, number)
+
+
+class Strips(InstrumentBehaviour):
+    """A box on the path of a subflow takes the MPTCP options away, but those of a RST, from when it
+    is armed. The instrument closes what brings data without a mapping (RFC 8684 §3.7): the subflow,
+    or the connection if that has no other one. It does so at once: as long as TCP acknowledges what
+    Linux sends on such a path, Linux sends it there again and again, and on no other one.
+    """
+
+    directions: Collection[str] = ("in", "out")
+    index = 0  # of the subflow
+    most_unmapped = 0
+
+    def __init__(self, **attributes: object) -> None:
+        super().__init__(**attributes)
+        self._path: raw.Subflow | None = None
+
+    def arm(self, connection: raw.Connection) -> None:
+        self._path = connection.alive[self.index]
+
+    def unmapped(self, connection: raw.Connection, subflow: raw.Subflow) -> None:
+        if len(connection.alive) > 1:
+            super().unmapped(connection, subflow)
+        else:
+            connection.fastclose(form="reset")
+
+    def incoming(self, subflow: raw.Subflow, segment: raw.Segment) -> list[raw.Segment]:
+        return [self._passed("in", subflow, segment)]
+
+    def outgoing(self, subflow: raw.Subflow, segment: raw.Segment) -> list[raw.Segment]:
+        return [self._passed("out", subflow, segment)]
+
+    def _passed(self, direction: str, subflow: raw.Subflow, segment: raw.Segment) -> raw.Segment:
+        strips = subflow is self._path and direction in self.directions
+        return segment.without_mptcp() if strips and "R" not in segment.flags else segment
 
 
 class _MappingServer(Server):

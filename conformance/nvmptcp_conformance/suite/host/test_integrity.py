@@ -7,7 +7,7 @@ from ...endpoints import raw
 from ...endpoints.controller import DDGST, HDGST, Queue
 from ...host_under_test import HostUnderTest, Seen, Stage
 from ..verdict import NotApplicable, check
-from .raw_stage import InstrumentBehaviour, Maps, RawStage, further
+from .raw_stage import C2H_DATA, InstrumentBehaviour, Maps, RawStage, further
 
 DIGESTS = {0: "none", HDGST: "hdgst", DDGST: "ddgst", HDGST | DDGST: "both"}
 _CAPSULE_RESP = 0x05
@@ -49,6 +49,7 @@ def test_header_digest_error(stage: Stage) -> None:
     Sent: a CapsuleResp with a wrong HDGST on the Admin Queue.
     Expected: the host ends the connection.
     """
+    stage.dut.require("hdgst")
     wrong: list[Seen] = []
 
     def change(seen: Seen, pdu: bytes) -> bytes:
@@ -60,8 +61,6 @@ def test_header_digest_error(stage: Stage) -> None:
     stage.listen()
     stage.trigger(digests=HDGST)
     admin, _ = stage.queues()
-    if not int(admin.icreqs[0].dgst) & HDGST:
-        raise NotApplicable("ICReq doesn't ask for header digests, though the trigger was told to")
     wrong.append(admin)
     kato = admin.connects()[0].kato / 1000
     commands = len(admin.commands)
@@ -69,6 +68,45 @@ def test_header_digest_error(stage: Stage) -> None:
         raise NotApplicable("the host sends no command on the Admin Queue, so nothing is answered")
     check(stage.wait(lambda: bool(admin.end), stage.dut.timeout),
           f"{stage.dut.timeout:g} s later the connection is still there: {stage.describe()}")
+
+
+SUBFLOWS = {"by the first subflow": (0, 0), "by the second subflow": (1, 1), "by both": (0, 1)}
+
+
+@pytest.mark.requirement("TCPV-INTG-006")
+@pytest.mark.parametrize("subflows", SUBFLOWS.values(), ids=SUBFLOWS)
+@pytest.mark.usefixtures("connects_afterwards")
+def test_header_digest_error_by_subflows(raw_stage: RawStage, subflows: tuple[int, int]) -> None:
+    """A wrong header digest is fatal for the connection, whatever subflow brought it.
+
+    Sent: a C2HData PDU with a wrong HDGST on a connection with two subflows, in two mappings, of
+    which the first ends within HDGST, by the subflows in the name of the test.
+    Expected: the host ends the connection, all its subflows.
+    """
+    def change(seen: Seen, pdu: bytes) -> bytes:
+        if pdu[0] == C2H_DATA and raw_stage.may_act(seen.queue, 2):
+            return pdu[:_HEADER] + bytes(byte ^ 0xFF for byte in pdu[_HEADER:_HEADER + 4]
+                                         ) + pdu[_HEADER + 4:]
+        return pdu
+
+    sent: list[raw.Subflow] = []
+
+    def maps(queue: Queue, data: bytes) -> None:
+        connection: raw.Connection = queue.transport
+        if connection not in raw_stage.acted or sent:
+            connection.sendall(data)
+            return
+        sent.extend(connection.subflows[index] for index in subflows)
+        for subflow, part in zip(sent, (data[:_HEADER + 2], data[_HEADER + 2:]), strict=True):
+            connection.send_mapping(part, subflow=subflow)
+
+    raw_stage.dut.require("hdgst")
+    raw_stage.instrument.change = change
+    raw_stage.listen_raw(joins_at=further(raw_stage.dut), maps=maps)
+    raw_stage.trigger(digests=HDGST, copy=True)
+    connection, timeout = raw_stage.check_acted(), raw_stage.dut.timeout
+    check(raw_stage.wait(lambda: bool(connection.receiver.ended or connection.lost), timeout),
+          f"{timeout:g} s later the connection is still there: {connection}")
 
 
 def once_with(stage: RawStage, checksum: int | bool, subflows: int) -> Maps:

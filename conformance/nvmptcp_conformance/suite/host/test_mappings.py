@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Chapter Connections: mappings as no socket would send them (RFC 8684 §3.3)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import pytest
 
 from ...endpoints import raw
 from ...endpoints.controller import Queue
 from ...layers import mptcp
-from .raw_stage import InstrumentBehaviour, RawStage, further
+from ..verdict import NotApplicable, check
+from .raw_stage import C2H_DATA, WAYS, InstrumentBehaviour, RawStage, Strips, further
 
 CHAPTER = "connection"
 PIECE, OVERLAP = 1_000, 300  # bytes
 NEAR = 1 << 15  # bytes before a number wraps
+EACH = 5  # of so many segments with data one gets lost
 
 Send = Callable[[raw.Connection, int, bytes], None]
 
@@ -116,3 +118,72 @@ def test_numbers_wrap(raw_stage: RawStage, wraps: str, octets: int) -> None:
     raw_stage.listen_raw(behaviour)
     raw_stage.trigger(copy=True)
     raw_stage.check_unharmed()
+
+
+class Loses(InstrumentBehaviour):
+    """A path that loses some segments with data, once it is armed, but none of them twice: without
+    SACK, which the instrument doesn't offer, each loss may cost a time-out.
+    """
+
+    directions: Collection[str] = ()
+    armed = False
+
+    def __init__(self, **attributes: object) -> None:
+        super().__init__(**attributes)
+        self.seen: dict[str, set[int]] = {direction: set() for direction in self.directions}
+
+    def arm(self, connection: raw.Connection) -> None:
+        self.armed = True
+
+    def _passes(self, direction: str, segment: raw.Segment) -> list[raw.Segment]:
+        seen = self.seen.get(direction)
+        if not self.armed or not segment.payload or seen is None or segment.seq in seen:
+            return [segment]
+        seen.add(segment.seq)
+        return [segment] if len(seen) % EACH else []
+
+    def incoming(self, subflow: raw.Subflow, segment: raw.Segment) -> list[raw.Segment]:
+        return self._passes("in", segment)
+
+    def outgoing(self, subflow: raw.Subflow, segment: raw.Segment) -> list[raw.Segment]:
+        return self._passes("out", segment)
+
+
+@pytest.mark.requirement("TCPV-CONN-012")
+@pytest.mark.parametrize("directions", WAYS.values(), ids=WAYS)
+def test_segments_get_lost(raw_stage: RawStage, directions: Collection[str]) -> None:
+    """Segments may get lost on their way.
+
+    Sent: answers to Read and Write commands over a path that loses each fifth segment with data, in
+    the directions in the name of the test; what is missing is sent again.
+    Expected: the host copies data unchanged.
+    """
+    behaviour = Loses(directions=directions)
+    raw_stage.once(C2H_DATA, behaviour.arm)
+    raw_stage.listen_raw(behaviour)
+    raw_stage.trigger(copy=True)
+    raw_stage.check_acted()
+    raw_stage.check_unharmed()
+
+
+@pytest.mark.requirement("TCPV-CONN-012")
+@pytest.mark.parametrize("directions", WAYS.values(), ids=WAYS)
+@pytest.mark.usefixtures("connects_afterwards")
+def test_options_get_lost(raw_stage: RawStage, directions: Collection[str]) -> None:
+    """Data without a mapping do no harm.
+
+    Sent: data of Read commands on a connection with one subflow; from then on its MPTCP options are
+    missing, in the direction in the name of the test, without MP_FAIL or an infinite mapping;
+    MP_FASTCLOSE when data come without a mapping.
+    Expected: the host copies data unchanged, on this connection or in another association. (Where
+    it opens none in place of one that was lost, the test is not applicable.)
+    """
+    behaviour = Strips(directions=directions)
+    raw_stage.once(C2H_DATA, behaviour.arm)
+    raw_stage.listen_raw(behaviour)
+    raw_stage.trigger(copy=True)
+    connection, timeout = raw_stage.check_acted(), raw_stage.dut.timeout
+    raw_stage.wait(raw_stage.copy_is_right, timeout)
+    if connection.lost and len(raw_stage.instrument.of(qid=0)) == 1:
+        raise NotApplicable(f"the host doesn't reconnect within {timeout:g} s after a reset")
+    check(raw_stage.copy_is_right(), f"what the host copied differs: {raw_stage.describe()}")

@@ -5,6 +5,7 @@ The kernel of this machine announces its `signal` endpoints (ip-mptcp(8)).
 """
 
 import time
+from collections.abc import Collection
 from contextlib import suppress
 
 import pytest
@@ -13,7 +14,7 @@ from ...endpoints import mptcp_socket, raw
 from ...host_under_test import HostUnderTest, Seen, Stage
 from ...layers import mptcp
 from ..verdict import Inconclusive, NotApplicable, check
-from .raw_stage import C2H_DATA, R2T, InstrumentBehaviour, RawStage, further
+from .raw_stage import C2H_DATA, R2T, WAYS, InstrumentBehaviour, RawStage, Strips, further
 from .refusals import REFUSALS
 
 SETTLE = 2.0  # seconds for ADD_ADDR and the joins
@@ -234,6 +235,29 @@ def test_subflow_lost_in_a_read(raw_stage: RawStage, way: str) -> None:
     Expected: the host copies data unchanged, sends no command again, and keeps all its connections.
     """
     lose(raw_stage, way, "out")
+
+
+@pytest.mark.requirement("TCPV-LOSS-001", "TCPV-LOSS-002", "TCPV-LOSS-003")
+@pytest.mark.parametrize(("index", "directions"), [
+    pytest.param(0, WAYS["to the host"], id="first, to the host"),
+    pytest.param(0, WAYS["to the controller"], id="first, to the controller"),
+    pytest.param(1, WAYS["both ways"], id="second, both ways")])
+@pytest.mark.usefixtures("connects_afterwards")
+def test_options_get_lost_on_a_subflow(raw_stage: RawStage, index: int,
+                                       directions: Collection[str]) -> None:
+    """A subflow whose MPTCP options get lost is a lost one.
+
+    Sent: data of Read commands on a connection with two subflows; from then on the MPTCP options of
+    the one in the name of the test are missing, in the direction in the name; a RST on it, with
+    MP_TCPRST, when data come by it without a mapping; what was lost by the other one.
+    Expected: the host copies data unchanged, sends no command again, and keeps all its connections.
+    """
+    behaviour = Strips(index=index, directions=directions)
+    raw_stage.once(C2H_DATA, behaviour.arm, subflows=2)
+    raw_stage.listen_raw(behaviour, joins_at=further(raw_stage.dut))
+    raw_stage.trigger(copy=True)
+    raw_stage.check_acted()
+    raw_stage.check_unharmed()
 
 
 @pytest.mark.requirement("TCPV-LOSS-008")

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 import pytest
 
 from ...endpoints.subsystem import DISCOVERY_NQN
-from ...host_under_test import NQN, HostUnderTest, Stage
+from ...host_under_test import NQN, TLS_REQUIRED, HostUnderTest, Stage
 from ...layers.registry import Mpattr, Sectype
 from ..verdict import NotApplicable, check
 
 pytestmark = pytest.mark.usefixtures("discovering_host")
-TREQ_REQUIRED, TREQ_NOT_REQUIRED = 1, 2
+TREQ_NOT_REQUIRED = 2
 RESERVED_BITS = 0xFF & ~sum(Mpattr)
 
 
@@ -92,7 +92,7 @@ def reaction(dut: HostUnderTest, tcpv: int, treq: int) -> set[str]:
 
 
 @pytest.mark.requirement("TCPV-TSAS-007")
-@pytest.mark.parametrize("treq", [TREQ_REQUIRED, TREQ_NOT_REQUIRED],
+@pytest.mark.parametrize("treq", [TLS_REQUIRED, TREQ_NOT_REQUIRED],
                          ids=["required", "not_required"])
 def test_security_does_not_depend_on_the_variant(discovering_host: HostUnderTest,
                                                  treq: int) -> None:

@@ -271,6 +271,30 @@ def test_data_without_a_mapping(joinable_port: Target, which: int) -> None:
 
 @pytest.mark.requirement("TCPV-CONN-012")
 @pytest.mark.usefixtures("raw", "serves_afterwards")
+def test_options_get_lost_after_data(mptcp_port: Target) -> None:
+    """Bytes that no mapping covers don't get into the byte stream of an only subflow.
+
+    Sent: a Keep Alive capsule without MPTCP options on an Admin Queue with one subflow, without
+    MP_FAIL or an infinite mapping.
+    Expected: a reset, or nothing (RFC 8684, section 3.7). A target that takes it for a fallback,
+    and completes the command without MPTCP options, is as safe.
+    """
+    with raw_admin_queue(mptcp_port) as queue:
+        connection, subflow = queue.connection, queue.connection.subflows[0]
+        since = connection.mark()
+        subflow.send("PA", keep_alives(queue.host, FORGED))
+        with suppress(TimeoutError):
+            connection.wait("an answer", lambda: subflow.ended or any(
+                segment.payload for segment in connection.received(since)), SETTLE)
+        answers = [segment for segment in connection.received(since) if segment.payload]
+        check(not any(segment.mptcp_options for segment in answers),
+              "an answer came, and the connection is still MPTCP")
+        if answers:
+            raise ConceptualPass("the command is completed over TCP, without MP_FAIL")
+
+
+@pytest.mark.requirement("TCPV-CONN-012")
+@pytest.mark.usefixtures("raw", "serves_afterwards")
 @pytest.mark.parametrize("distance", [FAR, -1], ids=["ahead of the window", "behind it"])
 def test_mapping_outside_the_window(mptcp_port: Target, distance: int) -> None:
     """Mappings outside the window are dropped.
