@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from ipaddress import ip_address
+from itertools import groupby
 from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ from scapy.utils import RawPcapNgReader
 
 MAX_PACKET = 1 << 18  # bytes; larger than any IP packet and its Ethernet header
 EVERY = range(1 << 32)  # frame
+NANOSECONDS = 1_000_000_000
 SIDES = (INITIATOR, LISTENER)
 _SEQUENCES, _DSNS = 1 << 32, 1 << 64
 _ETHERNET, _IPV6_HEADER, _TCP_PROTOCOL = 14, 40, 6
@@ -79,18 +81,19 @@ class PDU(NamedTuple):
 
 def segments(capture: Path) -> Iterator[Segment]:
     """The TCP segments of a pcapng file of Ethernet frames. Raises OSError, Scapy_Exception."""
-    with RawPcapNgReader(str(capture)) as reader:
-        for frame, (data, about) in enumerate(_packets(reader), 1):
-            time = ((about.tshigh << 32) + about.tslow) / about.tsresol
-            if segment := _segment(frame, time, data):
-                yield segment
+    for frame, (data, time) in enumerate(packets(capture), 1):
+        if segment := _segment(frame, time / NANOSECONDS, data):
+            yield segment
 
 
-def _packets(reader: Any) -> Iterator[tuple[bytes, Any]]:
-    """What iteration gives, which cuts the largest GSO packets."""
-    with suppress(EOFError):
+def packets(capture: Path) -> Iterator[tuple[bytes, int]]:
+    """The packets of a pcapng file and their times in ns. Raises OSError, Scapy_Exception."""
+    reader: Any
+    with RawPcapNgReader(str(capture)) as reader, suppress(EOFError):
         while True:
-            yield reader._read_packet(size=MAX_PACKET)
+            # What iteration gives, which cuts the largest GSO packets.
+            data, about = reader._read_packet(size=MAX_PACKET)
+            yield data, ((about.tshigh << 32) + about.tslow) * NANOSECONDS // about.tsresol
 
 
 def _segment(frame: int, time: float, data: bytes) -> Segment | None:
@@ -156,6 +159,7 @@ class _Assembly:
         parts: list[bytes] = []
         self._ends: list[int] = []  # of the parts, in the stream
         self._whole: list[tuple[int, float]] = []  # (frame, time) by which it is whole up to there
+        self._frames: list[int] = []  # that carried them
         length, whole = 0, (0, 0.0)
         for piece in _first_come(piece for piece in pieces if piece.time <= until):
             if piece.offset > length:
@@ -165,11 +169,17 @@ class _Assembly:
             parts.append(piece.data)
             self._ends.append(length)
             self._whole.append(whole)
+            self._frames.append(piece.frame)
         self.stream = b"".join(parts)
 
     def whole(self, end: int) -> tuple[int, float]:
         """Frame and time by which the stream is whole up to byte `end`."""
         return self._whole[bisect_right(self._ends, end - 1)]
+
+    def frames(self, begin: int, end: int) -> list[int]:
+        """The frames that carried these bytes, in the order of the stream."""
+        first, last = (bisect_right(self._ends, byte) for byte in (begin, end - 1))
+        return [frame for frame, _ in groupby(self._frames[first:last + 1])]
 
 
 class Coverage:
@@ -199,6 +209,9 @@ class Connection:
     protocol: str  # "mptcp", also where it fell back after the handshake, or "tcp"
     flows: list[Flow] = field(default_factory=list)
     keys: list[int] = field(default_factory=lambda: [0, 0])
+    # What was put together and parsed, by sender and time.
+    _assemblies: dict[tuple[int, float], _Assembly] = field(default_factory=dict, repr=False)
+    _pdus: dict[tuple[int, float], list[PDU]] = field(default_factory=dict, repr=False)
 
     def first_dsn(self, sender: int) -> int:
         """The DSN of the first byte: the IDSN itself counts for the SYN."""
@@ -214,19 +227,29 @@ class Connection:
 
     def pdus(self, sender: int, until: float = inf) -> list[PDU]:
         """The PDUs of a stream. Raises ValueError where it is none of PDUs."""
-        assembly = self._assembly(sender, until)
-        found, offset = [], 0
-        for pdu in split_pdus(assembly.stream)[0]:
-            found.append(PDU(offset, *assembly.whole(offset + pdu.plen), pdu))
-            offset += pdu.plen
-        return found
+        if (sender, until) not in self._pdus:
+            assembly = self._assembly(sender, until)
+            found, offset = [], 0
+            for pdu in split_pdus(assembly.stream)[0]:
+                found.append(PDU(offset, *assembly.whole(offset + pdu.plen), pdu))
+                offset += pdu.plen
+            self._pdus[sender, until] = found
+        return self._pdus[sender, until]
+
+    def carriers(self, sender: int) -> list[list[int]]:
+        """For each PDU of a stream the frames that carried its bytes, in order."""
+        assembly = self._assembly(sender, inf)
+        return [assembly.frames(each.offset, each.offset + each.pdu.plen)
+                for each in self.pdus(sender)]
 
     def coverage(self, sender: int, frames: range = EVERY) -> Coverage:
         """The parts of a stream that the chosen frames hold."""
         return Coverage(piece for piece in self._pieces[sender] if piece.frame in frames)
 
     def _assembly(self, sender: int, until: float) -> _Assembly:
-        return _Assembly(self._pieces[sender], until)
+        if (sender, until) not in self._assemblies:
+            self._assemblies[sender, until] = _Assembly(self._pieces[sender], until)
+        return self._assemblies[sender, until]
 
     @cached_property
     def _pieces(self) -> list[list[Piece]]:

@@ -6,6 +6,7 @@ import re
 import resource
 import shlex
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,8 +40,9 @@ class DissectionError(Exception):
 class Cost:
     """What a run took."""
 
-    cpu_seconds: float
+    cpu_seconds: float  # user
     peak_kib: int  # resident
+    cut_short: bool = False  # it was stopped before its end
 
 
 @dataclass(frozen=True)
@@ -71,17 +73,30 @@ class Tshark:
                 f"{shlex.join(words)}: {done.returncode}: {complaints or done.stderr[-2000:]}")
         return done.stdout or ""
 
-    def cost(self, *arguments: object) -> Cost:
-        """Run tshark and drop what it prints. Raises DissectionError."""
+    def start(self, program: str, *arguments: object) -> subprocess.Popen[bytes]:
+        """A program that runs on, with pipes to its standard input and output."""
+        return subprocess.Popen(
+            [require(program), *map(str, arguments)], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=self._environment(), cwd="/",
+            preexec_fn=_limit_memory, **_DROP)
+
+    def cost(self, *arguments: object, limit: int | None = None) -> Cost:
+        """Run tshark and drop what it prints; stop it after `limit` seconds of CPU time.
+
+        Raises DissectionError.
+        """
         words = [require("tshark"), *map(str, arguments)]
         process = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            env=self._environment(), cwd="/", **_DROP)
+            env=self._environment(), cwd="/",
+            preexec_fn=(lambda: resource.setrlimit(resource.RLIMIT_CPU, (limit, limit)))
+            if limit else None, **_DROP)
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode:
+        cut_short = limit is not None and process.returncode == -signal.SIGKILL
+        if process.returncode and not cut_short:
             raise DissectionError(f"{shlex.join(words)}: {process.returncode}")
-        return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss)
+        return Cost(used.ru_utime, used.ru_maxrss, cut_short)
 
     def _environment(self) -> Mapping[str, str]:
         return {"HOME": str(self.home), "PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8",

@@ -9,13 +9,13 @@
 
 #include <wsutil/crc32.h>
 
-#include "nvme_tcp_variant.h"
-
 #define OPCODE_GET_LOG_PAGE 0x02
 #define OPCODE_ASYNC_EVENT 0x0c
+#define OPCODE_DIM 0x21
 #define OPCODE_FABRICS 0x7f
 #define FCTYPE_CONNECT 0x01
 #define LOG_DISCOVERY 0x70
+#define LOG_HOST_DISCOVERY 0x71
 
 /* A capsule's submission queue entry begins after the common header. */
 #define SQE 8
@@ -24,7 +24,6 @@
 #define CONNECT_SUBNQN 256
 #define CONNECT_HOSTNQN 512
 #define NQN_BYTES 256
-#define DISCOVERY_NQN "nqn.2014-08.org.nvmexpress.discovery"
 
 /* CRC-32C over `length` bytes as NVMe/TCP has it on the wire. */
 static uint32_t
@@ -64,14 +63,55 @@ read_connect(nm_table_t *table, nm_connection_t *connection, const nm_pdu_t *pdu
 
 	connection->has_qid = true;
 	connection->qid = nm_le16(data + SQE + 42);
+	/* Discovery entries come by the Admin Queue. */
+	if (connection->plain && connection->qid != 0)
+		connection->content = NM_CONTENT_OTHER;
 	if (data[3] < CAPSULE_CMD_HEADER || data[3] + (uint32_t)CONNECT_DATA > pdu->captured)
 		return;
 	connect = data + data[3];
 	connection->subnqn = nqn(table, connect + CONNECT_SUBNQN);
 	connection->hostnqn = nqn(table, connect + CONNECT_HOSTNQN);
-	connection->discovery = strcmp(connection->subnqn, DISCOVERY_NQN) == 0;
-	if (connection->plain && !connection->discovery)
-		connection->content = NM_CONTENT_OTHER;
+}
+
+/* Which commands carry discovery entries. A log page may be read by several of them. */
+static void
+expect_entries(nm_table_t *table, nm_connection_t *connection, nm_command_t *command,
+	       const uint8_t *entry)
+{
+	nm_information_t kind;
+
+	if (command->opcode == OPCODE_DIM) {
+		command->entries = wmem_new(table->scope, nm_entries_t);
+		nm_entries_init(command->entries, NM_DIM);
+		return;
+	}
+	if (command->opcode != OPCODE_GET_LOG_PAGE ||
+	    (entry[40] != LOG_DISCOVERY && entry[40] != LOG_HOST_DISCOVERY))
+		return;
+	kind = entry[40] == LOG_DISCOVERY ? NM_DISCOVERY_LOG : NM_HOST_LOG;
+	if (!connection->log[kind]) {
+		connection->log[kind] = wmem_new(table->scope, nm_entries_t);
+		nm_entries_init(connection->log[kind], kind);
+	}
+	command->entries = connection->log[kind];
+	command->entries_at = nm_le32(entry + 48) | (uint64_t)nm_le32(entry + 52) << 32;
+}
+
+/* The data of a PDU are at `offset` of its command's. */
+static void
+take_entries(nm_table_t *table, nm_pdu_t *pdu, const uint8_t *data, uint32_t offset)
+{
+	const nm_command_t *command = pdu->command;
+	bool sent_by_host = pdu->type != NM_C2H_DATA;
+	uint32_t place, length;
+
+	if (!command->entries || (command->entries->kind == NM_DIM) != sent_by_host)
+		return;
+	nm_pdu_data_range(data, &place, &length);
+	if (length && place + length <= pdu->captured && !pdu->missing)
+		pdu->entries = nm_entries_input(command->entries, table,
+						command->entries_at + offset, data + place, length,
+						place);
 }
 
 static void
@@ -92,21 +132,18 @@ begin(nm_table_t *table, nm_pdu_t *pdu, const uint8_t *data, uint32_t frame, int
 	command->command_frame = frame;
 	command->sent = time;
 	command->first_byte = command->completed = -1;
-	command->log_offset = -1;
 	if (command->opcode == OPCODE_FABRICS && command->fctype == FCTYPE_CONNECT)
 		read_connect(table, connection, pdu, data);
 	if (!connection->has_qid || connection->qid == 0) {
 		command->asynchronous = command->opcode == OPCODE_ASYNC_EVENT;
-		if (command->opcode == OPCODE_GET_LOG_PAGE && entry[40] == LOG_DISCOVERY)
-			command->log_offset = (int64_t)(nm_le32(entry + 48) |
-							(uint64_t)(nm_le32(entry + 52) & 0x7fffffff)
-								<< 32);
+		expect_entries(table, connection, command, entry);
 	}
 	other = (nm_command_t *)wmem_map_lookup(connection->pending, GUINT_TO_POINTER(pdu->cid));
 	if (other && !other->answered && !connection->gaps)
 		nm_frame_event(table, NM_EV_DUPLICATE_CID, NM_NOBODY, pdu->cid);
 	wmem_map_insert(connection->pending, GUINT_TO_POINTER(pdu->cid), command);
 	pdu->command = command;
+	take_entries(table, pdu, data, 0);
 }
 
 static void
@@ -152,11 +189,10 @@ transfer(nm_table_t *table, nm_pdu_t *pdu, const uint8_t *data, uint32_t frame, 
 		command->first_data_frame = frame;
 	command->last_data_frame = frame;
 	command->data_bytes += nm_le32(data + 16);
+	take_entries(table, pdu, data, nm_le32(data + 12));
 	if (pdu->type == NM_C2H_DATA) {
 		if (command->first_byte < 0)
 			command->first_byte = time;
-		if (command->log_offset >= 0)
-			pdu->log_offset = command->log_offset + nm_le32(data + 12);
 		if (pdu->flags & NM_FLAG_SUCCESS)
 			complete(command, frame, time, 0);
 	}
@@ -167,7 +203,6 @@ nm_command_pdu(nm_table_t *table, nm_pdu_t *pdu, const uint8_t *data, uint32_t f
 {
 	nm_command_t *command;
 
-	pdu->log_offset = -1;
 	if (pdu->captured < 2)
 		return;
 	pdu->type = data[0];

@@ -9,6 +9,7 @@
 #define NM_CONNECTION_H
 
 #include "dss_checksum.h"
+#include "entries.h"
 #include "framing.h"
 #include "options.h"
 
@@ -75,7 +76,7 @@ typedef struct nm_pdu {
 	bool tls;			/* a TLS record */
 	bool has_cid;
 	uint16_t cid;
-	int64_t log_offset;		/* place of its data in the discovery log, or -1 */
+	nm_entry_t *entries;		/* discovery entries that its data complete */
 } nm_pdu_t;
 
 /* What was found out about a frame. */
@@ -112,7 +113,8 @@ struct nm_command {
 	uint64_t data_bytes;
 	int64_t sent, first_byte, completed;	/* ns; -1: not (yet) */
 	uint32_t namespace_id;
-	int64_t log_offset;		/* Get Log Page of the discovery log: byte asked for, or -1 */
+	nm_entries_t *entries;		/* where its data go, or NULL … */
+	uint64_t entries_at;		/* … and at which offset */
 };
 
 #define NM_MAPS 16
@@ -190,7 +192,7 @@ struct nm_connection {
 	struct nm_table *table;
 	nm_connection_t *next;		/* an older one */
 	uint32_t index;
-	bool plain;			/* TCP, followed for its discovery log only */
+	bool plain;			/* TCP, followed for its discovery entries only */
 	bool known_port;
 	bool closed;
 	bool fallback;
@@ -200,10 +202,11 @@ struct nm_connection {
 	nm_connection_t *inside;	/* TLS: what the records hold */
 	/* commands */
 	bool gaps;			/* bytes are missing in the capture: don't judge commands */
-	bool has_qid, discovery;
+	bool has_qid;
 	uint16_t qid;
 	char *subnqn, *hostnqn;
 	wmem_map_t *pending;		/* CID → nm_command_t * */
+	nm_entries_t *log[NM_HOST_LOG + 1];	/* pages that commands read in pieces, or NULL */
 };
 
 typedef struct {
@@ -259,7 +262,7 @@ nm_frame_t *nm_table_segment(nm_table_t *table, const nm_tcp_t *segment);
 void nm_connection_decrypted(nm_connection_t *connection, nm_frame_t *frame, uint32_t number,
 			     int64_t time, uint8_t direction, const uint8_t *data, uint32_t length);
 
-/* The discovery log announces variant MPTCP for this address (of 4 or 16 bytes) and port. */
+/* A discovery entry announces variant MPTCP for this address (of 4 or 16 bytes) and port. */
 void nm_table_announce(nm_table_t *table, uint8_t family, const uint8_t *address, uint16_t port);
 
 void nm_frame_event(nm_table_t *table, nm_event_kind_t kind, uint16_t subflow, int64_t value);

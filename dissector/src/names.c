@@ -20,6 +20,7 @@ static const value_string admin_opcodes[] = {
 	{ 0x14, "Device Self-test" },
 	{ 0x15, "Namespace Attachment" },
 	{ 0x18, "Keep Alive" },
+	{ 0x21, "Discovery Information Management" },
 	{ 0x80, "Format NVM" },
 	{ 0x81, "Security Send" },
 	{ 0x82, "Security Receive" },

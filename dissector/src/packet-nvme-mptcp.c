@@ -140,16 +140,6 @@ take_in(tvbuff_t *tvb, packet_info *pinfo)
 	p_add_proto_data(wmem_file_scope(), pinfo, proto_nvme_mptcp, record_key(tvb), frame);
 	if (nm_connection_is_nvme(frame->subflow->connection))
 		claim(frame->subflow, &segment, pinfo);
-	for (const nm_pdu_t *pdu = frame->pdus; pdu; pdu = pdu->next) {
-		uint32_t offset, length;
-		const uint8_t *data = pdu->data ? pdu->data : segment.payload + pdu->place;
-
-		if (pdu->log_offset < 0)
-			continue;
-		nm_pdu_data_range(data, &offset, &length);
-		if (offset + length <= pdu->captured)
-			nm_note_announced(table, data + offset, length, pdu->log_offset);
-	}
 	return frame;
 }
 
@@ -245,20 +235,24 @@ dissect_pdus(nm_frame_t *frame, tvbuff_t *payload, packet_info *pinfo, proto_tre
 }
 
 static void
-show_log_pages(const nm_frame_t *frame, tvbuff_t *payload, proto_tree *tree)
+show_entries(const nm_frame_t *frame, tvbuff_t *payload, packet_info *pinfo, proto_tree *tree)
 {
 	for (const nm_pdu_t *pdu = frame->pdus; pdu; pdu = pdu->next) {
-		uint32_t offset, length;
-		tvbuff_t *tvb;
+		for (const nm_entry_t *entry = pdu->entries; entry; entry = entry->next) {
+			tvbuff_t *tvb;
 
-		if (pdu->log_offset < 0 || pdu->captured < 24)
-			continue;
-		tvb = nm_pdu_tvb(pdu, payload);
-		nm_pdu_data_range(tvb_get_ptr(tvb, 0, 24), &offset, &length);
-		if (offset + length <= pdu->captured)
-			nm_show_discovery(tree, tvb_new_subset_length(tvb, (gint)offset,
-								      (gint)length),
-					  pdu->log_offset);
+			if (entry->data) {
+				tvb = tvb_new_child_real_data(payload, entry->data, entry->size,
+							      (gint)entry->size);
+				add_new_data_source(pinfo, tvb, "Discovery entry across PDUs");
+			} else if (entry->place + entry->size <= pdu->captured) {
+				tvb = tvb_new_subset_length(nm_pdu_tvb(pdu, payload),
+							    (gint)entry->place, (gint)entry->size);
+			} else {
+				continue;	/* no more kept of the PDU */
+			}
+			nm_show_entry(tree, tvb, entry);
+		}
 	}
 }
 
@@ -293,7 +287,7 @@ show(nm_frame_t *frame, tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree)
 			nm_show_pdu(pdu, frame, payload, pinfo, subtree);
 	}
 	if (subtree)
-		show_log_pages(frame, payload, subtree);
+		show_entries(frame, payload, pinfo, subtree);
 	for (const nm_event_t *event = frame->events; event; event = event->next)
 		nm_show_event(event, pinfo, item);
 	if (!frame->plain)

@@ -47,9 +47,8 @@ void nm_show_event(const nm_event_t *event, packet_info *pinfo, proto_item *item
 
 /* discovery.c */
 void nm_register_discovery(int proto);
-void nm_show_discovery(proto_tree *tree, tvbuff_t *data, int64_t log_offset);
-/* Remember ports that the entries announce with variant MPTCP. */
-void nm_note_announced(nm_table_t *table, const uint8_t *data, uint32_t length, int64_t log_offset);
+/* `data`: the entry's fixed part */
+void nm_show_entry(proto_tree *tree, tvbuff_t *data, const nm_entry_t *entry);
 
 /* tls.c */
 void nm_register_tls(void);

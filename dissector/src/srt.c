@@ -72,9 +72,9 @@ static void
 init_tables(struct register_srt *srt _U_, GArray *tables)
 {
 	init_srt_table("NVMe over MPTCP: time to completion, by opcode", "Completion", tables,
-		       3 * ROWS_OF_KIND, "Command", NULL, NULL);
+		       3 * ROWS_OF_KIND, "To completion", NULL, NULL);
 	init_srt_table("NVMe over MPTCP: time to first byte, by opcode", "First byte", tables,
-		       3 * ROWS_OF_KIND, "Command", NULL, NULL);
+		       3 * ROWS_OF_KIND, "To first byte", NULL, NULL);
 	init_srt_table("NVMe over MPTCP: time to completion, by queue", "Queue", tables, QUEUES,
 		       "Queue", "nvme_mptcp.connection", NULL);
 }

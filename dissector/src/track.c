@@ -5,11 +5,7 @@
  */
 #include "track.h"
 
-nm_subflow_t *
-nm_subflow_at(const nm_connection_t *connection, uint32_t index)
-{
-	return *(nm_subflow_t **)wmem_array_index(connection->subflows, index);
-}
+#include "table.h"
 
 void
 nm_track_sender(nm_sender_t *sender, const nm_tcp_t *segment)

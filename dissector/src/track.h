@@ -8,8 +8,6 @@
 
 #include "connection.h"
 
-nm_subflow_t *nm_subflow_at(const nm_connection_t *connection, uint32_t index);
-
 /* A segment that `sender` sends. */
 void nm_track_sender(nm_sender_t *sender, const nm_tcp_t *segment);
 

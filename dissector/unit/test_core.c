@@ -462,6 +462,61 @@ test_midway(unsigned seed)
 	end(&run);
 }
 
+/* A host discovery log whose entries have different lengths, in pieces of any length, and then
+ * bytes at any offsets of each kind of structure. */
+static void
+test_entries(unsigned seed)
+{
+	run_t run = begin(seed, 1);
+	uint8_t page[32768] = { 0 };
+	uint32_t start[8], count = (uint32_t)rand() % 8 + 1, length = NVME_DISCOVERY_HEADER_SIZE;
+	uint32_t found = 0;
+	nm_entries_t entries;
+
+	for (uint32_t i = 0; i < sizeof(page); i++)
+		page[i] = (uint8_t)rand();
+	put_le32(page + NVME_DISCOVERY_HEADER_NUMREC_OFFSET, count);
+	put_le32(page + NVME_DISCOVERY_HEADER_NUMREC_OFFSET + 4, 0);
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t total = NVME_HOST_ENTRY_SIZE + (uint32_t)rand() % 600 * 4;
+
+		start[i] = length;
+		put_le32(page + length + NVME_HOST_ENTRY_TEL_OFFSET, total);
+		length += total;
+	}
+	nm_entries_init(&entries, NM_HOST_LOG);
+	for (uint32_t at = 0; at < sizeof(page);) {
+		uint32_t n = random_length(3000, (uint32_t)sizeof(page) - at);
+		const nm_entry_t *entry =
+			nm_entries_input(&entries, run.table, at, page + at, n, 100);
+
+		for (; entry; entry = entry->next) {
+			const uint8_t *data = entry->data ? entry->data
+							  : page + at + (entry->place - 100);
+
+			CHECK(entry->form == NM_ENTRY_HOST && entry->number == found);
+			CHECK(memcmp(data, page + start[found], entry->size) == 0);
+			found++;
+		}
+		at += n;
+	}
+	CHECK(found == count);
+	for (int i = 0; i < 300; i++) {
+		uint64_t offset = rand() % 3 ? (uint64_t)rand() % 5000
+					     : (uint64_t)rand() << 33 | (uint64_t)rand();
+		uint32_t n = (uint32_t)rand() % 5000;
+
+		if (i % 30 == 0)
+			nm_entries_init(&entries, (nm_information_t)(rand() % (NM_DIM + 1)));
+		for (const nm_entry_t *entry = nm_entries_input(
+			     &entries, run.table, rand() % 2 ? entries.next : offset, page, n, 0);
+		     entry; entry = entry->next)
+			CHECK(entry->size <= NM_ENTRY_LARGEST &&
+			      (entry->data || entry->place + entry->size <= n));
+	}
+	end(&run);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -477,6 +532,7 @@ main(int argc, char **argv)
 		test_silent(seed);
 		test_joins(seed);
 		test_midway(seed);
+		test_entries(seed);
 	}
 	wmem_cleanup();
 	printf("%u seeds, %u checks\n", seeds, checks);

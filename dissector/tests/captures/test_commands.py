@@ -26,21 +26,30 @@ def test_unknown_capture(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no-such-capture: no such capture; there are four-paths, " in capsys.readouterr().err
 
 
+@pytest.mark.timeout(600)
 def test_benchmark(dissector: Tshark, tmp_path: Path) -> None:
-    """A small one: of so short runs the ratios say nothing."""
+    """A small one: of so short runs the ratios say nothing, but that stock tshark was stopped."""
+    small = {"mib": 2, "tcp-mib": 2, "large-mib": 32, "stock-limit": 1, "repeats": 1}
     done = subprocess.run(
-        [sys.executable, "-m", "nvmptcp_captures.benchmark", "--mib", "2", "--repeats", "1",
+        [sys.executable, "-m", "nvmptcp_captures.benchmark",
+         *(word for name, value in small.items() for word in (f"--{name}", str(value))),
          "--captures", tmp_path, "--json", tmp_path / "out.json"], capture_output=True, text=True)
     assert done.returncode in (0, 1), done.stderr
     assert "error" not in done.stderr
     figures = json.loads((tmp_path / "out.json").read_text())
-    assert set(figures) == {"mptcp", "mptcp, headers only", "tcp"}
-    assert all(ratio > 0.01 for each in figures.values() for ratio in each.values())
-    for name in figures:
-        assert f"{name}, CPU s " in done.stdout
+    large = "large, MPTCP, headers only"
+    assert set(figures) == {"MPTCP", "MPTCP, headers only", "TCP", large}
+    for name, each in figures.items():
+        assert each["cpu"] > 0.001
+        assert each["memory"] > 0.01
+        assert each["stock_cut_short"] == (name == large)
+    lines = [line for line in done.stdout.splitlines() if line.startswith(large)]
+    assert [("MiB), user CPU s" in line, " >" in line, " <" in line) for line in lines] == [
+        (True, True, True), (False, True, True)]
 
 
-@pytest.mark.parametrize("option", [["--mib", "0"], ["--repeats", "-1"], ["--size", "3"]])
+@pytest.mark.parametrize("option", [["--mib", "0"], ["--repeats", "-1"], ["--stock-limit", "x"],
+                                    ["--size", "3"]])
 def test_benchmark_usage(option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         benchmark.main(option)
