@@ -1,0 +1,304 @@
+/*
+ * SPDX-License-Identifier: GPL-2.0-only
+ */
+
+#include "cell-network.h"
+
+#include "ns3/bonding-net-device.h"
+#include "ns3/boolean.h"
+#include "ns3/config.h"
+#include "ns3/double.h"
+#include "ns3/enum.h"
+#include "ns3/internet-stack-helper.h"
+#include "ns3/ipv4-address-helper.h"
+#include "ns3/mptcp-helper.h"
+#include "ns3/nvme-fabric-helper.h"
+#include "ns3/string.h"
+#include "ns3/tcp-linux-socket-factory.h"
+#include "ns3/type-id.h"
+#include "ns3/uinteger.h"
+
+#include <cctype>
+#include <limits>
+#include <sstream>
+
+using namespace ns3;
+
+namespace cell
+{
+
+namespace
+{
+
+constexpr uint32_t BOND = 100; // a bonding device has the addresses of a path with this number
+
+Ipv4Address
+Address(uint32_t path, uint32_t end)
+{
+    return Ipv4Address((10U << 24) | (path << 8) | end);
+}
+
+void
+Configure(Ptr<NetemNetDevice> device, const Direction& direction, uint32_t mtu)
+{
+    device->SetAttribute("Rate", DataRateValue(DataRate(direction.rate)));
+    device->SetAttribute("Delay", TimeValue(MicroSeconds(1) * direction.delay));
+    device->SetAttribute("Jitter", TimeValue(MicroSeconds(1) * direction.jitter));
+    device->SetAttribute("Loss", DoubleValue(direction.loss));
+    device->SetAttribute("Limit", UintegerValue(direction.limit));
+    device->SetAttribute("EcnThreshold", UintegerValue(direction.ecnThreshold));
+    device->SetAttribute("Mtu", UintegerValue(mtu));
+}
+
+/// A scheduler's class: "round-robin" is ns3::MptcpSchedulerRoundRobin; other classes by their
+/// name.
+TypeId
+Scheduler(const std::string& name)
+{
+    std::string type = "ns3::MptcpScheduler";
+    bool upper = true;
+    for (const char letter : name)
+    {
+        if (letter != '-')
+        {
+            type += upper ? static_cast<char>(std::toupper(letter)) : letter;
+        }
+        upper = letter == '-';
+    }
+    TypeId found;
+    if (!TypeId::LookupByNameFailSafe(name, &found) && !TypeId::LookupByNameFailSafe(type, &found))
+    {
+        throw BadInput("mptcp.scheduler: there is no class " + type + ", nor one named " + name);
+    }
+    return found;
+}
+
+} // namespace
+
+Network::Network(const Settings& settings)
+    : m_settings(settings)
+{
+    SetSysctls();
+    if (settings.fabric)
+    {
+        BuildFabric();
+    }
+    else
+    {
+        m_hosts.Create(1);
+        m_target.Create(1);
+        InternetStackHelper internet;
+        internet.SetIpv6StackInstall(false);
+        internet.Install(GetEnds());
+        BuildLinks();
+    }
+    InstallSockets();
+}
+
+void
+Network::SetSysctls() const
+{
+    if (!m_settings.gso)
+    {
+        Config::SetDefault("ns3::TcpLinuxSocket::Gso", BooleanValue(false));
+    }
+    for (const auto& [name, value] : m_settings.sysctl)
+    {
+        std::istringstream words(value);
+        uint64_t least = 0;
+        uint64_t first = 0;
+        uint64_t most = 0;
+        const bool read = name == "net.ipv4.tcp_rmem";
+        if (!read && name != "net.ipv4.tcp_wmem")
+        {
+            throw BadInput("sysctl." + name + ": the model has tcp_rmem and tcp_wmem only");
+        }
+        if (!(words >> least >> first >> most) || !(words >> std::ws).eof() || least > first ||
+            first > most || most > std::numeric_limits<int32_t>::max())
+        {
+            throw BadInput("sysctl." + name + ": must be three growing numbers, not " + value);
+        }
+        Config::SetDefault(read ? "ns3::TcpLinuxSocket::Rmem" : "ns3::TcpLinuxSocket::Wmem",
+                           StringValue(value));
+        if (read)
+        {
+            Config::SetDefault("ns3::MptcpSocket::RcvBuf", UintegerValue(first));
+            Config::SetDefault("ns3::MptcpSocket::RcvBufMax", UintegerValue(most));
+        }
+    }
+}
+
+void
+Network::BuildLinks()
+{
+    const bool bond = m_settings.bonding != "none";
+    Ipv4AddressHelper addresses;
+    for (uint32_t path = 1; path <= m_settings.paths.size(); path++)
+    {
+        const auto& link = m_settings.paths[path - 1];
+        auto [host, target] = NetemNetDevice::Connect(m_hosts.Get(0), m_target.Get(0));
+        Configure(host, link.toTarget, m_settings.mtu);
+        Configure(target, link.toHost, m_settings.mtu);
+        m_devices.insert(m_devices.end(), {host, target});
+        m_paths.emplace_back(host, target);
+        if (!bond)
+        {
+            addresses.SetBase(Address(path, 0), "255.255.255.0");
+            addresses.Assign(
+                NetDeviceContainer(NetDeviceContainer(host), NetDeviceContainer(target)));
+            m_ports.push_back(Address(path, 2));
+        }
+    }
+    if (bond)
+    {
+        BuildBond();
+    }
+}
+
+void
+Network::BuildBond()
+{
+    NetDeviceContainer bonds;
+    for (uint32_t end = 0; end < 2; end++)
+    {
+        auto bond = CreateObject<BondingNetDevice>();
+        bond->SetAttribute("Mode", StringValue(m_settings.bonding));
+        GetEnds().Get(end)->AddDevice(bond);
+        for (const auto& [host, target] : m_paths)
+        {
+            bond->AddSlave(end ? target : host);
+        }
+        bonds.Add(bond);
+    }
+    Ipv4AddressHelper addresses(Address(BOND, 0), "255.255.255.0");
+    addresses.Assign(bonds);
+    m_ports.push_back(Address(BOND, 2));
+}
+
+void
+Network::BuildFabric()
+{
+    const auto& wanted = *m_settings.fabric;
+    const auto paths = static_cast<uint32_t>(m_settings.paths.size());
+    NvmeFabricHelper fabric(m_settings.association.hosts, paths);
+    const uint32_t mtu = m_settings.mtu;
+    m_paths.resize(paths);
+    fabric.SetTargetLink(
+        [&](uint32_t path, Ptr<NetemNetDevice> target, Ptr<NetemNetDevice> switchEnd) {
+            Configure(target, m_settings.paths[path - 1].toHost, mtu);
+            Configure(switchEnd, m_settings.paths[path - 1].toTarget, mtu);
+            m_paths[path - 1] = {switchEnd, target};
+        });
+    auto both = [mtu](const Direction& direction) {
+        return [&direction, mtu](Ptr<NetemNetDevice> near, Ptr<NetemNetDevice> far) {
+            Configure(near, direction, mtu);
+            Configure(far, direction, mtu);
+        };
+    };
+    fabric.SetHostLink(both(wanted.hostLink));
+    fabric.SetUplink(both(wanted.uplink));
+    if (wanted.kind == "switch")
+    {
+        fabric.InstallSwitches();
+    }
+    else
+    {
+        fabric.InstallLeafSpine(wanted.leaves, wanted.spines);
+    }
+    m_hosts = fabric.GetHosts();
+    m_target.Add(fabric.GetTarget());
+    m_devices = fabric.GetDevices();
+    for (uint32_t path = 1; path <= paths; path++)
+    {
+        m_ports.push_back(NvmeFabricHelper::GetTargetAddress(path));
+    }
+}
+
+void
+Network::InstallSockets()
+{
+    TcpLinuxSocketFactory::Install(GetEnds());
+    if (!m_settings.association.mptcp)
+    {
+        return;
+    }
+    const auto& wanted = m_settings.mptcp;
+    MptcpHelper mptcp;
+    mptcp.Set("Subflows", UintegerValue(wanted.subflows));
+    mptcp.Set("AddAddrAccepted", UintegerValue(wanted.addAddrAccepted));
+    mptcp.Set("Checksum", BooleanValue(wanted.checksum));
+    mptcp.Set("Scheduler", TypeIdValue(Scheduler(wanted.scheduler)));
+    mptcp.Install(GetEnds());
+    for (uint32_t path = 1; path <= m_settings.paths.size(); path++)
+    {
+        if (wanted.targetEndpoints == "signal")
+        {
+            mptcp.AddEndpoint(GetTarget(), m_ports[path - 1], MptcpPathManager::SIGNAL);
+        }
+        if (wanted.hostEndpoints != "none")
+        {
+            for (uint32_t host = 0; host < m_hosts.GetN(); host++)
+            {
+                const auto address = m_settings.fabric
+                                         ? NvmeFabricHelper::GetHostAddress(host, path)
+                                         : Address(path, 1);
+                mptcp.AddEndpoint(m_hosts.Get(host),
+                                  address,
+                                  wanted.hostEndpoints == "fullmesh"
+                                      ? MptcpPathManager::SUBFLOW | MptcpPathManager::FULLMESH
+                                      : MptcpPathManager::SUBFLOW);
+            }
+        }
+    }
+}
+
+Ptr<Node>
+Network::GetHost(uint32_t host) const
+{
+    return m_hosts.Get(m_settings.fabric ? host : 0);
+}
+
+Ptr<Node>
+Network::GetTarget() const
+{
+    return m_target.Get(0);
+}
+
+std::vector<Ipv4Address>
+Network::GetPorts() const
+{
+    const auto count = std::min<std::size_t>(m_settings.association.ports, m_ports.size());
+    return {m_ports.begin(), m_ports.begin() + static_cast<std::ptrdiff_t>(count)};
+}
+
+const std::vector<Ptr<NetemNetDevice>>&
+Network::GetDevices() const
+{
+    return m_devices;
+}
+
+NodeContainer
+Network::GetEnds() const
+{
+    return NodeContainer(m_hosts, m_target);
+}
+
+void
+Network::Apply(const Event& event)
+{
+    auto [toTarget, toHost] = m_paths[event.path];
+    if (event.toTarget)
+    {
+        Configure(toTarget, *event.toTarget, m_settings.mtu);
+    }
+    if (event.toHost)
+    {
+        Configure(toHost, *event.toHost, m_settings.mtu);
+    }
+    if (event.up)
+    {
+        toHost->SetUp(*event.up);
+    }
+}
+
+} // namespace cell
