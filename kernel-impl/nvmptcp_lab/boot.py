@@ -12,9 +12,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,6 +26,7 @@ from .topology import Topology, shell_script
 GUEST = Path(__file__).with_name("guest")
 MODULES = ("nvme-core", "nvme-fabrics", "nvme-tcp", "nvmet", "nvmet-tcp")
 TIMED_OUT = 124  # as timeout(1)
+KERNEL_LOG = "kernel.log"  # in the guest's directory
 SEEDED_START = 1_795_219_200_000_000_000  # ns: a seeded guest's clock starts at 2026-11-21
 
 # A line of the guest's log that fails a run, whatever the command's exit code says.
@@ -54,6 +55,14 @@ class Guest:
     kernel_options: Sequence[str] = ()  # for the kernel's command line
     interactive: bool = False
     seed: int | None = None  # of all random numbers: the same seed, the same run; virtual time only
+    script: str | None = None  # builds this guest's part of the topology; None: all of it
+    started: Callable[[int], None] | None = None  # called with the kernel's process ID
+    clock: str = "inf-cpu"  # time-travel=, in virtual time; ext:NUMBER:SOCKET: see `.separate`
+
+    @property
+    def mounts(self) -> list[Path]:
+        """Directories of this machine that the guest mounts to write there."""
+        return [path.resolve() for path in (*self.writable, self.capture) if path]
 
 
 def python(module: str, *arguments: str) -> list[str]:
@@ -80,18 +89,18 @@ def _start_script(guest: Guest, run: Path) -> str:
     # The console is a tty: make it a plain pipe of bytes, unless a person sits there.
     mode = "sane" if guest.interactive else "raw -echo"
     lines += [f"stty -F /dev/tty0 {mode}", "stty -F /dev/tty1 raw -echo"]
-    for path in guest.writable:
+    for path in guest.mounts:
         lines.append(f"mount -t hostfs -o {quote(str(path))} none {quote(str(path))}")
     for name in MODULES:
         file = guest.kernel.modules / f"{name}.ko"
         if file.exists():
             lines.append(f"insmod {quote(str(file))} {guest.module_options.get(name, '')}")
-    if guest.topology:
+    if _topology(guest):
         lines.append(f"sh {quote(str(run / 'topology'))} >/dev/kmsg 2>&1"
                      " || { : >$run/failed-topology; off 1; }")
     if guest.capture:
         lines += [f". {quote(str(GUEST / 'capture'))}",
-                  f"capture_start {quote(str(guest.capture))}"]
+                  f"capture_start {quote(str(guest.capture.resolve()))}"]
     enter = f"nsenter --net=/run/netns/{guest.netns} " if guest.netns else ""
     directory = quote(os.getcwd())
     console = "</dev/tty0 >/dev/tty0 2>&1" if guest.interactive else (
@@ -116,7 +125,7 @@ off() {
 """
 
 
-def _pick_cpu() -> tuple[int, IO[str] | None]:
+def pick_cpu() -> tuple[int, IO[str] | None]:
     """A CPU that no other lab of this user is pinned to, held by a lock, else any.
 
     UML's processes hand over to one another all the time: on two CPUs that costs ten times more.
@@ -141,7 +150,7 @@ def _memory_directory(run: Path) -> Path:
 
 
 @contextlib.contextmanager
-def _terminal_kept() -> Iterator[None]:
+def terminal_kept() -> Iterator[None]:
     """Give the terminal back as it was: UML sets it to raw."""
     if not sys.stdin.isatty():
         yield
@@ -156,6 +165,7 @@ def _terminal_kept() -> Iterator[None]:
 
 
 _running: set["subprocess.Popen[bytes]"] = set()
+_libc = ctypes.CDLL(None)
 
 
 @contextlib.contextmanager
@@ -199,31 +209,55 @@ def run(guest: Guest, stdout: Any = None, stderr: Any = None) -> Result:
         shutil.rmtree(directory, ignore_errors=True)
 
 
+def _topology(guest: Guest) -> str | None:
+    if guest.script is not None:
+        return guest.script
+    return shell_script(guest.topology) if guest.topology else None
+
+
 def _run(guest: Guest, directory: Path, stdout: Any, stderr: Any) -> Result:
-    writable = [path.resolve() for path in (*guest.writable, guest.capture) if path]
-    guest = replace(guest, writable=writable)
-    if guest.topology:
-        (directory / "topology").write_text(shell_script(guest.topology))
+    cpu, lock = pick_cpu()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(terminal_kept())
+        if lock:
+            stack.enter_context(lock)
+        kernel = stack.enter_context(booted(guest, directory, cpu, stdout, stderr,
+                                            start_new_session=True))
+        try:
+            kernel.wait(guest.timeout)
+            timed_out = False
+        except subprocess.TimeoutExpired:
+            timed_out = True
+    log = (directory / KERNEL_LOG).read_text(errors="replace")
+    return result(guest, directory, log, timed_out)
+
+
+@contextlib.contextmanager
+def booted(guest: Guest, directory: Path, cpu: int, stdout: Any, stderr: Any,
+           **options: Any) -> Iterator["subprocess.Popen[bytes]"]:
+    """A guest that runs on `cpu`; gone at the end.
+
+    directory: for the guest's own files; sockets that its options name are beside it. options: as
+    `subprocess` has them, such as which session or process group.
+    """
+    if script := _topology(guest):
+        (directory / "topology").write_text(script)
     (directory / "start").write_text(_start_script(guest, directory))
     memory = _memory_directory(directory)
-    cpu, lock = _pick_cpu()
-    libc = ctypes.CDLL(None)
 
     def prepare() -> None:
-        libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: no guest outlives its lab
+        dies_with_parent()
+        # It sets its terminal, from the background where it is in the lab's session.
+        signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         os.sched_setaffinity(0, {cpu})
-        sandbox.restrict_writes([directory, memory, *writable])
+        sandbox.restrict_writes([directory, memory, *guest.mounts])
 
-    log_file = directory / "kernel.log"
     with contextlib.ExitStack() as stack:
         error = os.dup(_descriptor(stderr, sys.stderr))
         stack.callback(os.close, error)
         # The console of standard error must not read: it would take what a user types.
         nothing = os.open(os.devnull, os.O_RDONLY)
         stack.callback(os.close, nothing)
-        stack.enter_context(_terminal_kept())
-        if lock:
-            stack.enter_context(lock)
         arguments = [
             str(guest.kernel.image),
             f"mem={guest.memory}",
@@ -234,25 +268,37 @@ def _run(guest: Guest, directory: Path, stdout: Any, stderr: Any) -> Result:
             "seccomp=auto", "null_blk.nr_devices=0", f"uml_dir={directory}/", "panic=-1",
         ]
         if not guest.real_time:
-            arguments.append("time-travel=inf-cpu")
+            arguments.append(f"time-travel={guest.clock}")
             if guest.seed:
-                arguments += [f"random_seed={guest.seed}", f"time-travel-start={SEEDED_START}"]
+                arguments.append(f"random_seed={guest.seed}")
+                if guest.clock == "inf-cpu":
+                    arguments.append(f"time-travel-start={SEEDED_START}")
         arguments += guest.kernel_options
-        log = stack.enter_context(log_file.open("wb"))
-        process = subprocess.Popen(
+        log = stack.enter_context((directory / KERNEL_LOG).open("wb"))
+        kernel = stack.enter_context(process(
             arguments, stdin=None if guest.interactive else subprocess.DEVNULL, stdout=stdout,
-            stderr=log, pass_fds=(error, nothing), preexec_fn=prepare, start_new_session=True,
-            env={**os.environ, "TMPDIR": str(memory)},
-        )
-        _running.add(process)
-        stack.callback(_kill, process)
-        try:
-            process.wait(guest.timeout)
-            timed_out = False
-        except subprocess.TimeoutExpired:
-            timed_out = True
-    text = log_file.read_text(errors="replace")
-    return _result(guest, directory, text, timed_out)
+            stderr=log, pass_fds=(error, nothing), preexec_fn=prepare,
+            cwd=directory.parent, env={**os.environ, "TMPDIR": str(memory)}, **options,
+        ))
+        if guest.started:
+            guest.started(kernel.pid)
+        yield kernel
+
+
+def dies_with_parent() -> None:
+    """For `preexec_fn`: no guest outlives its lab."""
+    _libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+@contextlib.contextmanager
+def process(arguments: Sequence[str], **options: Any) -> Iterator["subprocess.Popen[bytes]"]:
+    """A process, the leader of its group, as `subprocess` has it; `stop_all` ends it, too."""
+    child = subprocess.Popen(arguments, **options)
+    _running.add(child)
+    try:
+        yield child
+    finally:
+        _kill(child)
 
 
 def _descriptor(stream: Any, default: IO[str]) -> int:
@@ -261,22 +307,23 @@ def _descriptor(stream: Any, default: IO[str]) -> int:
     return stream if isinstance(stream, int) else int(stream.fileno())
 
 
-def _result(guest: Guest, directory: Path, log: str, timed_out: bool) -> Result:
+def result(guest: Guest, directory: Path, log: str, timed_out: bool) -> Result:
+    """How a guest has ended, from what it left in its directory. Raises LabError."""
     report = _report(log)
     try:
         code = int((directory / "exit-code").read_text())
     except (OSError, ValueError):
         code = None
     for step, words in (("topology", "the topology could not be built; the guest said:\n"
-                         + _tail(log)),
+                         + tail(log)),
                         ("capture", "the capture could not be started")):
         if (directory / f"failed-{step}").exists():
             raise LabError(words)
     if timed_out:
         raise Timeout(f"no end after {guest.timeout:g} s (--timeout): the guest was stopped;"
-                      f" its log ends:\n{_tail(log)}")
+                      f" its log ends:\n{tail(log)}")
     if code is None:
-        raise LabError("the guest kernel died; its log ends:\n" + (report or _tail(log)))
+        raise LabError("the guest kernel died; its log ends:\n" + (report or tail(log)))
     return Result(code, report, log)
 
 
@@ -286,7 +333,8 @@ class Timeout(LabError):
     exit_code = TIMED_OUT
 
 
-def _tail(log: str, lines: int = 15) -> str:
+def tail(log: str, lines: int = 15) -> str:
+    """The end of a log."""
     return "\n".join(log.splitlines()[-lines:])
 
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import boot, timeline, topology, units, verbs
+from . import boot, separate_cell, timeline, topology, units, verbs
 from .build import Kernel, ensure_kernel
 from .errors import LabError, UsageError
 
@@ -24,6 +24,7 @@ TRANSPORTS = ("tcp", "mptcp")
 IOPOLICIES = ("numa", "round-robin", "queue-depth")
 PATTERNS = ("read", "write", "randread", "randwrite", "rw", "randrw")
 
+MAX_HOSTS = 16
 BOND = 100  # a bonding device has the addresses of a path with this number
 
 # Bytes of a full Ethernet frame as netem counts it, and what TCP carries in it: IPv4/IPv6 and TCP
@@ -55,6 +56,7 @@ class Cell:
     events: tuple[tuple[float, str], ...] = ()  # s since fio's start, shell command in the guest
     hosts: int = 1  # each with its own NQN, subsystem and fio job
     tcp_hosts: int = 0  # of these, the last ones: plain TCP, whatever the ports offer
+    separate_kernels: bool = False  # each host's and the target's own; else all share one
     timeline_ms: int | None = None  # keep what was completed when, in such intervals
 
     def spec(self) -> dict[str, Any]:
@@ -102,30 +104,37 @@ def run_cell(kernel: Kernel, cell: Cell, fio_output: Path | None = None,
     with tempfile.TemporaryDirectory(prefix="nvmptcp-cell-") as name:
         directory = Path(name)
         (directory / "cell.json").write_text(json.dumps(cell.spec()))
-        result = boot.run(boot.Guest(
-            kernel=kernel,
-            command=boot.python("cell", str(directory)),
-            topology=cell.topology,
-            writable=[directory],
-            **{"memory": "2G", "timeout": 600 + 60 * cell.runtime, **guest_options},
-        ), stdout=sys.stderr)
-        verbs.finish(result)
-        if result.exit_code:
-            raise LabError(f"the cell failed in the guest (exit code {result.exit_code})")
-        runs = json.loads((directory / "result.json").read_text())
-        timelines = {
-            rw: timeline.read(directory.glob(f"log-{rw}_lat.*"), run["begin_unix_ms"],
-                              cell.timeline_ms, cell.runtime)
-            for rw, run in runs.items() if cell.timeline_ms}
+        guest = boot.Guest(**{
+            "kernel": kernel, "command": boot.python("cell", name), "topology": cell.topology,
+            "writable": [directory], "memory": "2G", "timeout": 600 + 60 * cell.runtime,
+            **guest_options})
+        if cell.separate_kernels:
+            runs = separate_cell.run(guest, cell.hosts, directory)
+        else:
+            runs = _run_one_kernel(guest, directory)
+        result = outcome(cell, runs, directory)
         kept = {}
-        if fio_output:
-            for rw in runs:
-                kept[rw] = fio_output.with_name(f"{fio_output.name}.fio-{rw}.json")
-                shutil.copyfile(directory / f"fio-{rw}.json", kept[rw])
+        for file in sorted(directory.glob("**/fio-*.json")) if fio_output else []:
+            assert fio_output
+            several = f"{file.parent.name}." if cell.separate_kernels and cell.hosts > 1 else ""
+            copy = fio_output.with_name(f"{fio_output.name}.{several}{file.name}")
+            shutil.copyfile(file, copy)
+            kept[several + file.stem.removeprefix("fio-")] = copy.name
+    return {
+        **result, "seed": guest_options.get("seed"), "fio": kept,
+        "kernel": {"release": kernel.release, "key": kernel.key, "profile": kernel.profile},
+        "wall_seconds": round(time.monotonic() - begin, 2),
+    }
+
+
+def outcome(cell: Cell, runs: Mapping[str, Any], directory: Path) -> dict[str, Any]:
+    """What follows from the runs of a cell and the logs that fio left below `directory`."""
+    timelines = {
+        rw: timeline.read(directory.glob(f"**/log-{rw}_lat.*"), run["begin_unix_ms"],
+                          cell.timeline_ms, cell.runtime)
+        for rw, run in runs.items() if cell.timeline_ms}
     return {
         "cell": {**asdict(cell), "rw": list(cell.rw)},
-        "seed": guest_options.get("seed"),
-        "kernel": {"release": kernel.release, "key": kernel.key, "profile": kernel.profile},
         **figures(runs),
         "limit_mib_s": {"read": limit_mib_s(cell, "to_host"),
                         "write": limit_mib_s(cell, "to_target")},
@@ -134,10 +143,17 @@ def run_cell(kernel: Kernel, cell: Cell, fio_output: Path | None = None,
         # The drain after fio's end included.
         "host_mib_s": {rw: [round(size / 2**20 / cell.runtime, 2) for size in run["disk_bytes"]]
                        for rw, run in runs.items()},
-        "fio": {rw: path.name for rw, path in kept.items()},
         **({"timelines": timelines} if timelines else {}),
-        "wall_seconds": round(time.monotonic() - begin, 2),
     }
+
+
+def _run_one_kernel(guest: boot.Guest, directory: Path) -> dict[str, Any]:
+    """What guest.cell leaves. Raises LabError."""
+    result = boot.run(guest, stdout=sys.stderr)
+    if verbs.finish(result):
+        raise LabError(f"the cell failed in the guest (exit code {result.exit_code})")
+    runs: dict[str, Any] = json.loads((directory / "result.json").read_text())
+    return runs
 
 
 def figures(runs: Mapping[str, Any]) -> dict[str, Any]:
@@ -188,6 +204,13 @@ def add_parser(subparsers: "_SubParsersAction[Any]") -> None:
     cell.add_argument("--numjobs", type=_positive, default=4, help="(default: %(default)s)")
     cell.add_argument("--runtime", type=_positive, default=10, metavar="S",
                       help="seconds of the guest's clock a run (default: %(default)s)")
+    cell.add_argument("--separate-kernels", action="store_true",
+                      help="host and target as kernels of their own, a switch between them, under"
+                      " one virtual clock")
+    cell.add_argument("--hosts", type=_positive, default=1, metavar="N",
+                      help="hosts, each with a subsystem of its own and an fio; with"
+                      " --separate-kernels also with network devices of its own"
+                      " (default: %(default)s)")
     cell.add_argument("--real-time", action="store_true", help="not in virtual time")
     cell.add_argument("--seed", type=_positive, metavar="N",
                       help="random numbers follow from it: the same seed gives the same result"
@@ -239,7 +262,13 @@ def _perf(args: argparse.Namespace) -> int:
         transport=args.transport, topology=_topology(args), iopolicy=args.iopolicy,
         controllers_per_path=args.controllers_per_path, ports=args.ports, bs=args.bs, rw=rw,
         iodepth=args.iodepth, numjobs=args.numjobs, runtime=args.runtime,
+        hosts=args.hosts, separate_kernels=args.separate_kernels,
     )
+    if args.hosts > MAX_HOSTS:
+        raise UsageError(f"--hosts {args.hosts}: at most {MAX_HOSTS}")
+    if args.separate_kernels and args.real_time:
+        raise UsageError("--separate-kernels: not together with --real-time; their clock is"
+                         " virtual")
     if args.seed and args.real_time:
         raise UsageError("--seed: not together with --real-time, where no two runs are the same")
     if cell.ports and cell.ports > len(cell.topology.links):

@@ -64,7 +64,10 @@ class Mptcp:
 
 @dataclass(frozen=True)
 class Topology:
-    """Paths are numbered from 1. Path i: 10.0.i.1 (host) to 10.0.i.2 (target), or fd00:i::1/2."""
+    """Paths are numbered from 1. Path i: 10.0.i.1 (host) to 10.0.i.2 (target), or fd00:i::1/2.
+
+    Further hosts with kernels of their own, from 2, have 10.0.i.3 and so on.
+    """
 
     links: tuple[Link, ...]
     family: str = "ipv4"
@@ -72,8 +75,9 @@ class Topology:
     mptcp: Mptcp = field(default_factory=Mptcp)
     sysctl: tuple[tuple[str, str], ...] = ()
 
-    def host_address(self, path: int) -> str:
-        return f"10.0.{path}.1" if self.family == "ipv4" else f"fd00:{path:x}::1"
+    def host_address(self, path: int, host: int = 1) -> str:
+        last = 1 if host == 1 else host + 1
+        return f"10.0.{path}.{last}" if self.family == "ipv4" else f"fd00:{path:x}::{last:x}"
 
     def target_address(self, path: int) -> str:
         return f"10.0.{path}.2" if self.family == "ipv4" else f"fd00:{path:x}::2"
@@ -211,46 +215,47 @@ def _batch(command: str, lines: list[str]) -> str:
     return f"{command} -batch - <<'END'\n" + "\n".join(lines) + "\nEND\n" if lines else ""
 
 
-def shell_script(topology: Topology) -> str:
-    """The /bin/sh script, run as root in the guest, that builds the topology with iproute2."""
-    six = topology.family == "ipv6"
-    prefix, option = ("64", "-6") if six else ("24", "-4")
-    create = ["netns add host", "netns add target"]
-    ends: dict[str, list[str]] = {"host": ["link set lo up"], "target": ["link set lo up"]}
-    qdiscs: dict[str, list[str]] = {"host": [], "target": []}
+@dataclass
+class _End:
+    """What one end of the paths is told: arguments of ip(8) and tc(8)."""
+
+    ip: list[str]
+    tc: list[str]
+
+
+def _end(topology: Topology, netns: str, host: int) -> _End:
+    """Addresses, limits, endpoints and queues of `netns`, once its path devices are there."""
+    prefix, nodad = ("64", " nodad") if topology.family == "ipv6" else ("24", "")
     mptcp = topology.mptcp
-    flags = {
-        "host": mptcp.host_endpoints.replace("fullmesh", "subflow fullmesh"),
-        "target": mptcp.target_endpoints,
-    }
-    for netns in ends:
-        ends[netns].append(
-            f"mptcp limits set subflows {mptcp.subflows}"
-            f" add_addr_accepted {mptcp.add_addr_accepted}"
-        )
+    end = _End(["link set lo up",
+                f"mptcp limits set subflows {mptcp.subflows}"
+                f" add_addr_accepted {mptcp.add_addr_accepted}"], [])
     for path, link in enumerate(topology.links, 1):
         name = f"path{path}"
-        create.append(f"link add {name} mtu {topology.mtu} netns host type veth"
-                      f" peer name {name} mtu {topology.mtu} netns target")
-        addresses = {"host": topology.host_address(path), "target": topology.target_address(path)}
-        for netns, direction in (("host", link.to_target), ("target", link.to_host)):
-            nodad = " nodad" if six else ""
-            ends[netns] += [f"address add {addresses[netns]}/{prefix} dev {name}{nodad}",
-                            f"link set {name} up"]
-            if flags[netns] != "none":
-                ends[netns].append(
-                    f"mptcp endpoint add {addresses[netns]} dev {name} {flags[netns]}")
-            if netem := direction.netem():
-                qdiscs[netns].append(f"qdisc add dev {name} root netem {netem}")
+        if netns == "host":
+            address, direction = topology.host_address(path, host), link.to_target
+            flags = mptcp.host_endpoints.replace("fullmesh", "subflow fullmesh")
+        else:
+            address, direction = topology.target_address(path), link.to_host
+            flags = mptcp.target_endpoints
+        end.ip += [f"address add {address}/{prefix} dev {name}{nodad}", f"link set {name} up"]
+        if flags != "none":
+            end.ip.append(f"mptcp endpoint add {address} dev {name} {flags}")
+        if netem := direction.netem():
+            end.tc.append(f"qdisc add dev {name} root netem {netem}")
         # What the host sends from path i's address leaves by path i, whatever its destination;
         # the target answers to path i's subnet over path i by its connected route.
-        ends["host"] += [
-            f"route add default via {addresses['target']} dev {name} table {path}",
-            f"rule add from {addresses['host']} lookup {path}",
-        ]
+        if netns == "host":
+            end.ip += [f"route add default via {topology.target_address(path)} dev {name}"
+                       f" table {path}", f"rule add from {address} lookup {path}"]
+    return end
+
+
+def _set_up(topology: Topology, netns: str, end: _End) -> str:
+    """The part of a script that sets up `netns`."""
     sysctls = [
-        ("net.mptcp.scheduler", mptcp.scheduler),
-        ("net.mptcp.checksum_enabled", str(int(mptcp.checksum))),
+        ("net.mptcp.scheduler", topology.mptcp.scheduler),
+        ("net.mptcp.checksum_enabled", str(int(topology.mptcp.checksum))),
         ("net.ipv4.conf.all.rp_filter", "0"),
         ("net.ipv4.conf.default.rp_filter", "0"),
         *topology.sysctl,
@@ -258,9 +263,43 @@ def shell_script(topology: Topology) -> str:
     writes = "\n".join(
         f"echo '{value}' >/proc/sys/{name.replace('.', '/')} || exit 1" for name, value in sysctls
     )
-    script = "set -e\n" + _batch("ip", create)
-    for netns in ends:
-        script += f"nsenter --net=/run/netns/{netns} sh <<'END'\n{writes}\nEND\n"
-        script += _batch(f"ip {option} -n {netns}", ends[netns])
-        script += _batch(f"tc -n {netns}", qdiscs[netns])
-    return script
+    option = "-6" if topology.family == "ipv6" else "-4"
+    return (f"nsenter --net=/run/netns/{netns} sh <<'END'\n{writes}\nEND\n"
+            + _batch(f"ip {option} -n {netns}", end.ip) + _batch(f"tc -n {netns}", end.tc))
+
+
+def shell_script(topology: Topology) -> str:
+    """The /bin/sh script, run as root in the guest, that builds the topology with iproute2."""
+    create = ["netns add host", "netns add target"]
+    for path in range(1, len(topology.links) + 1):
+        create.append(f"link add path{path} mtu {topology.mtu} netns host type veth"
+                      f" peer name path{path} mtu {topology.mtu} netns target")
+    return "set -e\n" + _batch("ip", create) + "".join(
+        _set_up(topology, netns, _end(topology, netns, 1)) for netns in ("host", "target"))
+
+
+def end_script(topology: Topology, netns: str, host: int, hosts: int) -> str:
+    """The same for a kernel of its own that is one end: its devices eth0, eth1, … become the paths.
+
+    host: which one this is, from 1, if it isn't the target; hosts: how many share the paths. With
+    several, what comes to the target queues at the rate of its link, as in a switch.
+    """
+    end = _end(topology, netns, host)
+    create, queues = [f"netns add {netns}"], []
+    for path, link in enumerate(topology.links, 1):
+        create.append(f"link set eth{path - 1} netns {netns} name path{path} mtu {topology.mtu}")
+        if netns == "target" and hosts > 1 and link.to_target.rate:
+            queues.append(f"link add queue{path} mtu {topology.mtu} type ifb")
+            queues.append(f"link set queue{path} up")
+            netem = Direction(rate=link.to_target.rate, limit=link.to_target.limit).netem()
+            end.tc += [f"qdisc add dev path{path} ingress",
+                       f"filter add dev path{path} ingress matchall action mirred egress redirect"
+                       f" dev queue{path}", f"qdisc add dev queue{path} root netem {netem}"]
+    end.ip = queues + end.ip
+    # As the ends of a veth pair: segments that arrive aren't put together, and the speed is known,
+    # which LACP needs.
+    ethtool = "".join(f"nsenter --net=/run/netns/{netns} ethtool {option}\n"
+                      for path in range(1, len(topology.links) + 1)
+                      for option in (f"-K path{path} gro off",
+                                     f"-s path{path} speed 10000 duplex full"))
+    return "set -e\n" + _batch("ip", create) + ethtool + _set_up(topology, netns, end)

@@ -9,7 +9,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,32 +19,60 @@ from . import counters, devices, fabrics, fio, nvmet, sockets
 def set_up(cell: dict[str, Any]) -> list[Path]:
     """Target, ports and connections. Returns the block device of each host."""
     devices.set_up(cell["paths"], cell["bonding"], cell["bond_addresses"], cell["gso"])
-    names = [nvmet.NQN, *(f"{nvmet.NQN}-{host}" for host in range(2, cell["hosts"] + 1))]
-    subsystems = [
-        nvmet.subsystem(nvmet.null_block(cell["size_mib"], cell["memory_backed"], f"nullb{number}"),
-                        name) for number, name in enumerate(names)]
-    for number, traddr in enumerate(cell["traddrs"], 1):
-        port = nvmet.Port(number, traddr, variant=cell["transport"], attributes="adda"
-                          if cell["transport"] == "mptcp" else "none")
-        nvmet.add_port(port, subsystems[0])
-        for subsystem in subsystems[1:]:
-            nvmet.offer(port, subsystem)
-    for host, name in enumerate(names, 1):
-        plain = cell["transport"] == "tcp" or host > cell["hosts"] - cell["tcp_hosts"]
-        for _ in range(cell["controllers_per_path"]):
-            for traddr in cell["traddrs"]:
-                fabrics.connect(traddr, nqn=name, variant=None if plain else "mptcp",
-                                host_id=f"{fabrics.HOST_ID[:-12]}{host:012}",
-                                options="duplicate_connect," + cell["connect_options"])
-    disks = [fabrics.block_device(name) for name in names]
+    offer(cell, null_blocks(cell))
+    disks = connect(cell, range(1, cell["hosts"] + 1))
     fabrics.set_iopolicy(cell["iopolicy"])
     return disks
 
 
-def measure(disks: list[Path], directory: Path, rw: str, cell: dict[str, Any]) -> dict[str, Any]:
-    """One fio run, with a job for each disk, and the counters around it."""
-    before, counted = sockets.subflows(), counters.read()
+def nqn(host: int) -> str:
+    """The subsystem of a host, which counts from 1."""
+    return nvmet.NQN if host == 1 else f"{nvmet.NQN}-{host}"
+
+
+def null_blocks(cell: dict[str, Any]) -> Iterator[Path]:
+    """A null_blk device for each host."""
+    for number in range(cell["hosts"]):
+        yield nvmet.null_block(cell["size_mib"], cell["memory_backed"], f"nullb{number}")
+
+
+def offer(cell: dict[str, Any], blocks: Iterable[Path], netns: str | None = "target") -> None:
+    """A subsystem for each host, with one of these block devices, and the ports, in `netns`."""
+    subsystems = [nvmet.subsystem(block, nqn(host)) for host, block in enumerate(blocks, 1)]
+    for number, traddr in enumerate(cell["traddrs"], 1):
+        port = nvmet.Port(number, traddr, variant=cell["transport"], attributes="adda"
+                          if cell["transport"] == "mptcp" else "none")
+        nvmet.add_port(port, subsystems[0], netns)
+        for subsystem in subsystems[1:]:
+            nvmet.offer(port, subsystem, netns)
+
+
+def connect(cell: dict[str, Any], hosts: Sequence[int], **options: Any) -> list[Path]:
+    """Connect these hosts, which count from 1. Returns the block device of each.
+
+    options: as `fabrics.connect` has them.
+    """
+    for host in hosts:
+        plain = cell["transport"] == "tcp" or host > cell["hosts"] - cell["tcp_hosts"]
+        for _ in range(cell["controllers_per_path"]):
+            for traddr in cell["traddrs"]:
+                fabrics.connect(traddr, nqn=nqn(host), variant=None if plain else "mptcp",
+                                options="duplicate_connect," + cell["connect_options"],
+                                **{"host_id": f"{fabrics.HOST_ID[:-12]}{host:012}", **options})
+    return [fabrics.block_device(nqn(host)) for host in hosts]
+
+
+def measure(disks: list[Path], directory: Path, rw: str, cell: dict[str, Any],
+            namespaces: Sequence[str | None] = counters.NAMESPACES,
+            ready: Callable[[], None] = lambda: None) -> dict[str, Any]:
+    """One fio run, with a job for each disk, and the counters of these namespaces around it.
+
+    namespaces: None is the one that we are in; the first one is the host's. ready: called right
+    before fio starts.
+    """
+    before, counted = sockets.subflows(namespaces[0]), counters.read(namespaces)
     sectors = [_sectors(disk) for disk in disks]
+    ready()
     begin = time.time_ns() // 1_000_000
     # Each completion with its time of day, in ms: `..timeline` reads it.
     log = [f"--write_lat_log={directory}/log-{rw}", "--log_unix_epoch=1",
@@ -55,9 +83,9 @@ def measure(disks: list[Path], directory: Path, rw: str, cell: dict[str, Any]) -
         f"--iodepth={cell['iodepth']}", f"--numjobs={cell['numjobs']}",
         f"--runtime={cell['runtime']}", "--time_based", *cell["fio_options"], *log, *jobs,
     ], lambda: play(cell["events"]))
-    flows = sockets.difference(before, sockets.subflows())
+    flows = sockets.difference(before, sockets.subflows(namespaces[0]))
     return {"job": data["jobs"][0], "subflows": [vars(flow) for flow in flows],
-            "counters": counters.read() - counted, "begin_unix_ms": begin,
+            "counters": counters.read(namespaces) - counted, "begin_unix_ms": begin,
             "disk_bytes": [512 * (_sectors(disk) - first)
                            for disk, first in zip(disks, sectors, strict=True)]}
 

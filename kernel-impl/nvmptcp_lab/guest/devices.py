@@ -4,27 +4,28 @@
 import re
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 BOND = "bond0"
 _OPTIONS = {"balance-rr": ["mode", "balance-rr"],
             "802.3ad": ["mode", "802.3ad", "xmit_hash_policy", "layer3+4", "lacp_rate", "fast"]}
 
 
-def set_up(paths: int, bonding: str, addresses: Mapping[str, str], gso: bool) -> None:
+def set_up(paths: int, bonding: str, addresses: Mapping[str, str], gso: bool,
+           namespaces: Sequence[str] = ("host", "target")) -> None:
     """Turn segmentation offload off; make one bonding device of all paths.
 
     addresses: of the bonding device, with prefix, by namespace. Raises OSError, also when the bond
     doesn't get all its paths.
     """
-    for netns in ("host", "target"):
+    for netns in namespaces:
         for path in range(1, paths + 1):
             if not gso:
                 _ip(netns, "link", "set", f"path{path}", "gso_max_segs", "1")
         if bonding != "none":
             _bond(netns, paths, bonding, addresses[netns])
     if bonding != "none":
-        for netns in ("host", "target"):
+        for netns in namespaces:
             _wait(netns, paths)
 
 

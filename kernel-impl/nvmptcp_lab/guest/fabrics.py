@@ -38,10 +38,15 @@ class Controller:
 
 
 def connect(traddr: str, *, trsvcid: int = 4420, nqn: str = NQN, variant: str | None = None,
-            netns: str = "host", options: str = "", host_id: str = HOST_ID) -> Controller:
-    """Connect as `nvme connect` does. Raises OSError."""
+            netns: str | None = "host", options: str = "", host_id: str = HOST_ID,
+            host_nqn: str | None = None) -> Controller:
+    """Connect as `nvme connect` does. Raises OSError.
+
+    host_nqn: None: the one that is made from host_id, a UUID.
+    """
     words = ["transport=tcp", f"traddr={traddr}", f"trsvcid={trsvcid}", f"nqn={nqn}",
-             f"hostnqn=nqn.2014-08.org.nvmexpress:uuid:{host_id}", f"hostid={host_id}"]
+             f"hostnqn={host_nqn or f'nqn.2014-08.org.nvmexpress:uuid:{host_id}'}",
+             f"hostid={host_id}"]
     if variant:
         words.append(f"tcp_variant={variant}")
     if options:
@@ -55,10 +60,11 @@ def connect(traddr: str, *, trsvcid: int = 4420, nqn: str = NQN, variant: str | 
     return Controller(f"nvme{reply['instance']}")
 
 
-def set_iopolicy(policy: str) -> None:
-    """numa, round-robin or queue-depth, for each subsystem."""
+def set_iopolicy(policy: str, nqn: str = "") -> None:
+    """numa, round-robin or queue-depth, for each subsystem, or those whose NQN begins so."""
     for subsystem in Path("/sys/class/nvme-subsystem").iterdir():
-        write(subsystem / "iopolicy", policy)
+        if not nqn or (subsystem / "subsysnqn").read_text().startswith(nqn):
+            write(subsystem / "iopolicy", policy)
 
 
 def block_device(nqn: str | None = None, timeout: float = 10) -> Path:

@@ -8,6 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+# An option: write how often each latency came, so that several fios' can be put together.
+BINS = "--output-format=json+"
+
 
 class FioError(Exception):
     """fio ended badly; its own words, in one line."""

@@ -10,9 +10,20 @@ _CLONE_NEWNET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
+def entering(name: str | None) -> list[str]:
+    """What to put in front of a command that is to run in namespace `name`; None: in this one."""
+    return ["nsenter", f"--net=/run/netns/{name}"] if name else []
+
+
 @contextlib.contextmanager
-def inside(name: str) -> Iterator[None]:
-    """Run the body in namespace `name`. Sockets that the kernel makes there stay there."""
+def inside(name: str | None) -> Iterator[None]:
+    """Run the body in namespace `name`. Sockets that the kernel makes there stay there.
+
+    None: in this one.
+    """
+    if not name:
+        yield
+        return
     before = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     inner = os.open(f"/run/netns/{name}", os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -59,7 +59,7 @@ def subsystem(device: Path, nqn: str = NQN) -> Path:
     return path
 
 
-def add_port(port: Port, subsystem_path: Path, netns: str = "target") -> None:
+def add_port(port: Port, subsystem_path: Path, netns: str | None = "target") -> None:
     """Make a port and start it: linking a subsystem to it opens the listener, in `netns`."""
     port.path.mkdir()
     family = "ipv6" if ":" in port.traddr else "ipv4"
@@ -74,7 +74,7 @@ def add_port(port: Port, subsystem_path: Path, netns: str = "target") -> None:
     offer(port, subsystem_path, netns)
 
 
-def offer(port: Port, subsystem_path: Path, netns: str = "target") -> None:
+def offer(port: Port, subsystem_path: Path, netns: str | None = "target") -> None:
     """Offer a subsystem, maybe another one, on a port."""
     with inside(netns):
         (port.path / "subsystems" / subsystem_path.name).symlink_to(subsystem_path)

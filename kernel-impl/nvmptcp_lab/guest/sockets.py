@@ -5,6 +5,8 @@ import re
 import subprocess
 from dataclasses import dataclass
 
+from .netns import entering
+
 _PEER = re.compile(r"(?P<local>\S+):\d+\s+(?P<remote>\S+):(?P<port>\d+)")
 # remote token (0 on the first subflow), local token: the latter is that of the connection
 _TOKEN = re.compile(r"token:[0-9a-f]+\(id:\d+\)/([0-9a-f]+)\(id:\d+\)")
@@ -21,10 +23,10 @@ class Subflow:
     bytes_received: int
 
 
-def subflows(netns: str = "host") -> dict[str, Subflow]:
+def subflows(netns: str | None = "host") -> dict[str, Subflow]:
     """All established subflows from `netns`, by their addresses and ports."""
     listing = subprocess.run(
-        ["nsenter", f"--net=/run/netns/{netns}", "ss", "-tinHO", "state", "established"],
+        [*entering(netns), "ss", "-tinHO", "state", "established"],
         check=True, capture_output=True, text=True,
     ).stdout
     found = {}
