@@ -2,15 +2,14 @@
 """The command `nvmptcp-lab`."""
 
 import argparse
-import os
 import signal
 import sys
 from types import FrameType
 
-from . import build, doctor, perf, reproduce, selftest, verbs
-from .errors import LabError
+from . import build, cost, doctor, perf, reproduce, selftest, verbs
+from .errors import LabError, ending
 
-INTERRUPTED, TERMINATED = 130, 143  # 128 + SIGINT, 128 + SIGTERM, as shells count
+TERMINATED = 143  # 128 + SIGTERM, as shells count
 
 
 def parser() -> argparse.ArgumentParser:
@@ -23,7 +22,7 @@ def parser() -> argparse.ArgumentParser:
         " interrupted, 143 terminated; `run` passes on the command's own.",
     )
     verb = top.add_subparsers(dest="verb", metavar="VERB", required=True)
-    for module in (build, verbs, perf, reproduce, selftest, doctor):
+    for module in (build, verbs, perf, cost, reproduce, selftest, doctor):
         module.add_parser(verb)
     return top
 
@@ -33,26 +32,18 @@ def _terminate(_signum: int, _frame: FrameType | None) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    args = parser().parse_args(argv)
+    return run("nvmptcp-lab", parser().parse_args(argv))
+
+
+def run(program: str, args: argparse.Namespace) -> int:
+    """Call the verb's `func`; what goes wrong is a line, and an exit code. For any command."""
     signal.signal(signal.SIGTERM, _terminate)
     try:
         code: int = args.func(args)
         sys.stdout.flush()
         return code
-    except LabError as error:
-        print(f"nvmptcp-lab: error: {error}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        print("nvmptcp-lab: interrupted", file=sys.stderr)
-        return INTERRUPTED
-    except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            # Whoever read our output has left, as `head` does.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        else:  # a full disk, a directory that went away
-            where = f"{error.filename}: " if error.filename else ""
-            print(f"nvmptcp-lab: error: {where}{error.strerror or error}", file=sys.stderr)
-        return 1
+    except (LabError, KeyboardInterrupt, OSError) as error:
+        return ending(program, error)
 
 
 if __name__ == "__main__":
