@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # What a user or a developer does with a checkout. Each target installs first what is missing.
 .DEFAULT_GOAL := help
-.PHONY: help setup kernel reproduce results perf docs test lint verdicts conformance mutants
+.PHONY: help setup kernel reproduce results perf cost docs test lint verdicts conformance mutants
 .PHONY: dissector install-dissector captures dissector-benchmark fuzz bisect selftest doctor clean
+.PHONY: model model-doc validate
 # the kernel build brings its own parallelism; lab runs are pinned to CPUs
 .NOTPARALLEL:
 
 BIN := .venv/bin
 READY := .venv/.setup-done
-PYTHON_SOURCES := kernel-impl spec conformance dissector docs
+PYTHON_SOURCES := kernel-impl spec conformance dissector model docs
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1|\2/p' Makefile | while IFS='|' read -r target what; do \
@@ -34,12 +35,16 @@ perf: $(READY) ## measure all scenarios, and renew docs/explanation/performance.
 	@$(BIN)/nvmptcp-lab perf run all $(ARGS)
 	@$(BIN)/python -m nvmptcp_conformance.perf.page perf-out
 
+cost: $(READY) ## measure CPU time a GiB, and renew docs/explanation/performance.md
+	@$(BIN)/nvmptcp-lab cost --functions 12 --json docs/results/cost.json $(ARGS)
+	@$(BIN)/python -m nvmptcp_conformance.perf.page
+
 docs: $(READY) ## the site, and the Technical Proposal as PDF and DOCX, in build/docs/
 	@tools/setup docs
 	@$(BIN)/python -m nvmptcp_docs.build $(ARGS)
 
 test: lint ## lint, then every test, a file on each CPU at a time
-	@tools/setup docs dissector
+	@tools/setup docs dissector model
 	@$(BIN)/pytest --numprocesses auto --dist loadfile $(ARGS)
 
 lint: $(READY) ## ruff and mypy --strict
@@ -71,6 +76,26 @@ captures: $(READY) ## make the dissector's captures in the lab, and what the ker
 dissector-benchmark: dissector ## CPU time and memory of tshark with the plugin, against without
 	@$(BIN)/python -m nvmptcp_captures.benchmark $(ARGS)
 
+model: $(READY) ## the ns-3 model, in build/model/
+	@tools/setup model
+	@mkdir -p build
+	@flock build/model.lock sh -c 'cmake -S model -B build/model -G Ninja \
+		-DPython3_EXECUTABLE=$(CURDIR)/$(BIN)/python -DNS3_ROOT=$(NS3_ROOT) >build/model.log || \
+		{ cat build/model.log; exit 1; }; cmake --build build/model $(ARGS)'
+
+model-doc: model ## renew the tables of attributes in the model's documentation
+	@build/model/nvme-mptcp-attributes >build/attributes.rst && \
+		mv build/attributes.rst model/doc/attributes.rst
+
+validate: model ## the model against the kernel; renew docs/explanation/model.md
+	@rm -f build/model-out/validate.json
+	@# the page shows what is amiss, too
+	@code=0; $(BIN)/nvmptcp-model validate --output build/model-out || code=$$?; \
+		[ -e build/model-out/validate.json ] && \
+		$(BIN)/nvmptcp-model run own --output build/model-out/own && \
+		$(BIN)/nvmptcp-model benchmark --output build/model-out && \
+		$(BIN)/python -m nvmptcp_model.page build/model-out && exit $$code
+
 conformance: $(READY) ## the conformance suite on the reference kernel, as target and as host
 	@$(BIN)/nvmptcp-conformance reference --restart $(ARGS)
 
@@ -87,5 +112,6 @@ doctor: $(READY) ## what is missing on this machine, and how fast it will run
 	@$(BIN)/nvmptcp-lab doctor
 
 clean: ## remove .venv and what tests left; the kernel cache stays
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache *.egg-info build dist reproduce-out perf-out
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache *.egg-info build dist reproduce-out perf-out \
+		model-out nvmptcp-conformance-results
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -22,7 +22,7 @@ QUOTES = page.Quotes(ResultSet("k", {"s": {"title": "t"}}, (
 
 def test_the_page_is_what_the_results_give() -> None:
     found = load(page.RESULTS / "perf.json")
-    assert page.render(found) == page.PAGE.read_text(), "`make perf` renews it"
+    assert page.render(found, page.kept_cost()) == page.PAGE.read_text(), "`make perf` renews it"
     assert page.essence(found) == found
 
 
@@ -66,7 +66,19 @@ def test_what_the_results_do_not_say(ask: "object", words: str) -> None:
         ask()
 
 
+def test_new_results_take_the_place_of_whole_scenarios() -> None:
+    other = CellResult("a", "x", {}, {})
+    kept = ResultSet("k", {"s": {}, "t": {}}, (
+        _cell({"who": "gone"}, 1), CellResult("t", "stays", {}, {})))
+    found = page.merged(kept, ResultSet("k", {"s": {}, "a": {}}, (_cell({"who": "new"}, 2), other)))
+    assert [(cell.scenario, cell.name) for cell in found.cells] == [
+        ("a", "x"), ("s", "new"), ("t", "stays")]
+    assert list(found.scenarios) == ["a", "s", "t"]
+    another = ResultSet("another kernel", {"a": {}}, (other,))
+    assert page.merged(kept, another) == another
+
+
 def test_errors_of_the_command(tmp_path: "object", capsys: pytest.CaptureFixture[str]) -> None:
-    assert page.main([]) == 2
+    assert page.main(["a", "b"]) == 2
     assert page.main([str(tmp_path)]) == 2
     assert capsys.readouterr().err.count("perf page: error: ") == 2

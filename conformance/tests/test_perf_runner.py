@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from lab_helpers import COMMAND, heed_interrupts, leftover_processes, one_line_error
 from nvmptcp_conformance.perf import lab_cell
+from nvmptcp_conformance.perf.scenario import Settings
 from nvmptcp_lab.build import ensure_kernel
 from nvmptcp_lab.errors import LabError
 
@@ -221,7 +222,7 @@ event = [{ at = 1, path = 1, rate = "10mbit" }, { at = 2, path = 1, rate = "100m
 def test_a_worker_with_another_kernel_refuses() -> None:
     ensure_kernel()
     with pytest.raises(LabError, match=r"the worker has kernel .*, not other"):
-        lab_cell.measure("{}", 1, "default", "other")
+        lab_cell.LabBackend("default", "other").measure(Settings(), 1)
 
 
 def test_several_hosts_one_of_them_without_mptcp(perf: Perf, tmp_path: Path) -> None:

@@ -1,28 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A scenario's cell on the reference kernel in the lab."""
+"""A scenario's cell on the reference kernel in the lab: the lab as backend of the runner."""
 
 import hashlib
 import json
 import subprocess
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from nvmptcp_lab import boot, perf
 from nvmptcp_lab.build import Kernel, ensure_kernel
 from nvmptcp_lab.errors import LabError
-from nvmptcp_lab.topology import Link, Topology
+from nvmptcp_lab.separate import calendar_program
 
-from .scenario import Event, Settings
+from .scenario import Settings
 
 MEMORY = "2G"
 
 
 def lab_cell(settings: Settings) -> perf.Cell:
     """What the lab measures for these settings."""
-    association, fio, paths = settings.association, settings.fio, settings.paths()
+    association, fio = settings.association, settings.fio
     options = [f"--rwmixread={fio.rwmixread}"]
     if fio.bssplit:
         options.append(f"--bssplit={fio.bssplit}")
@@ -33,32 +32,27 @@ def lab_cell(settings: Settings) -> perf.Cell:
                   else (100, 100))
         options.append("--rate=" + ",".join(str(max(1, each * share // 100)) for share in shares))
     return perf.Cell(
-        transport=association.transport, topology=paths, iopolicy=association.iopolicy,
+        transport=association.transport, topology=settings.paths(), iopolicy=association.iopolicy,
         controllers_per_path=association.controllers_per_path, ports=association.ports,
         bs=fio.bs, rw=(fio.rw,), iodepth=fio.iodepth, numjobs=fio.numjobs, runtime=fio.runtime,
         hosts=association.hosts, tcp_hosts=association.tcp_hosts,
+        separate_kernels=association.separate_kernels,
         connect_options=association.connect_options, fio_options=tuple(options),
         bonding=settings.devices.bonding, gso=settings.devices.gso,
-        events=tuple(sorted(_commands(settings.event, paths))), timeline_ms=fio.timeline_ms,
+        events=tuple(sorted(_commands(settings))), timeline_ms=fio.timeline_ms,
     )
 
 
-def _commands(events: list[Event], paths: Topology) -> Iterator[tuple[float, str]]:
-    """Each event's moments, with the shell command that makes it happen in the guest."""
-    links = list(paths.links)
-    for event in sorted(events, key=lambda event: event.at):
-        name, lines = f"path{event.path}", []
-        if event.link:
-            lines.append(f"ip -n target link set {name} {event.link}")
-        if event.netem():
-            before = links[event.path - 1]
-            now = Link(*(replace(end, **event.netem())
-                         for end in (before.to_target, before.to_host)))
-            links[event.path - 1] = now
-            for netns, end in (("host", now.to_target), ("target", now.to_host)):
+def _commands(settings: Settings) -> Iterator[tuple[float, str]]:
+    """Each change of a path, with the shell command that makes it happen in the guest."""
+    for change in settings.changes():
+        name, lines = f"path{change.path}", []
+        if change.state:
+            lines.append(f"ip -n target link set {name} {change.state}")
+        if change.link:
+            for netns, end in (("host", change.link.to_target), ("target", change.link.to_host)):
                 lines.append(f"tc -n {netns} qdisc replace dev {name} root netem {end.netem()}")
-        for moment in event.moments():
-            yield moment, "\n".join(lines)
+        yield change.at, "\n".join(lines)
 
 
 @cache
@@ -77,34 +71,55 @@ def surroundings() -> str:
     return hashed.hexdigest()
 
 
-def measure(settings_json: str, seed: int, profile: str, kernel_key: str) -> dict[str, Any]:
-    """Boot, measure, power off; a Dask worker calls this, maybe on another machine.
-
-    Raises LabError, also when this machine's kernel is another one than the client's.
-    """
-    mine = kernel(profile)
-    if mine.key != kernel_key:
-        raise LabError(f"the worker has kernel {mine.key}, not {kernel_key}: give it the same"
-                       " checkout")
-    settings = Settings.model_validate_json(settings_json)
-    return perf.run_cell(
-        mine, lab_cell(settings), seed=seed, memory=MEMORY,
-        module_options={} if settings.association.native_multipath
-        else {"nvme-core": "multipath=N"})
-
-
 def key(settings: Settings, seed: int, kernel_key: str) -> str:
     """What a result is kept under: the same key, the same result."""
     cell = lab_cell(settings)
+    separate = [calendar_program().parent.name] if cell.separate_kernels else []
     text = json.dumps([cell.spec(), repr(cell.topology), settings.association.native_multipath,
-                       seed, kernel_key, MEMORY, surroundings()], sort_keys=True)
+                       seed, kernel_key, MEMORY, surroundings(), *separate], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def load(path: Path) -> dict[str, Any] | None:
-    """A kept result, None where there is none that can be read."""
-    try:
-        found: dict[str, Any] = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return None
-    return found
+@dataclass(frozen=True)
+class LabBackend:
+    """The reference kernel of this profile; `runner.Backend` has the meaning of the methods."""
+
+    profile: str
+    kernel_key: str
+    separate_kernels: bool = False  # also where the scenario doesn't ask for them
+
+    @classmethod
+    def of(cls, profile: str, separate_kernels: bool = False) -> "LabBackend":
+        """With this machine's kernel, built if need be."""
+        return cls(profile, kernel(profile).key, separate_kernels)
+
+    @property
+    def source(self) -> str:
+        text = f"Linux {kernel(self.profile).release}, build {self.kernel_key}"
+        return f"{text}, separate kernels" if self.separate_kernels else text
+
+    def _settings(self, settings: Settings) -> Settings:
+        if not self.separate_kernels:
+            return settings
+        association = settings.association.model_copy(update={"separate_kernels": True})
+        return settings.model_copy(update={"association": association})
+
+    def key(self, settings: Settings, seed: int) -> str:
+        return key(self._settings(settings), seed, self.kernel_key)
+
+    def measure(self, settings: Settings, seed: int) -> dict[str, Any]:
+        """Boot, measure, power off; maybe on another machine than the client's.
+
+        Raises LabError, also when this machine's kernel is another one than the client's.
+        """
+        mine = kernel(self.profile)
+        if mine.key != self.kernel_key:
+            raise LabError(f"the worker has kernel {mine.key}, not {self.kernel_key}: give it the"
+                           " same checkout")
+        return perf.run_cell(
+            mine, lab_cell(self._settings(settings)), seed=seed, memory=MEMORY,
+            module_options={} if settings.association.native_multipath
+            else {"nvme-core": "multipath=N"})
+
+    def stop(self) -> None:
+        boot.stop_all()

@@ -17,18 +17,23 @@ FORMATS = ("png", "svg")
 
 def write(found: ResultSet, directory: Path) -> list[Path]:
     """A plot for each scenario, as PNG and SVG, named by it. Raises OSError."""
-    from matplotlib import rc_context
-
     written = []
     for scenario, head in found.scenarios.items():
-        cells = [cell for cell in found.cells if cell.scenario == scenario]
-        with rc_context({"svg.hashsalt": "nvmptcp"}):
-            figure = draw(cells)
-            figure.suptitle(head["title"])
-            for form in FORMATS:
-                written.append(directory / f"{scenario}.{form}")
-                figure.savefig(written[-1], bbox_inches="tight",
-                               metadata={"Date": None} if form == "svg" else None)
+        figure = draw([cell for cell in found.cells if cell.scenario == scenario])
+        figure.suptitle(head["title"])
+        written += save(figure, directory / scenario)
+    return written
+
+
+def save(figure: "Figure", stem: Path) -> list[Path]:
+    """Write a figure as PNG and SVG, the same each time. Raises OSError."""
+    from matplotlib import rc_context
+
+    written = [stem.with_name(f"{stem.name}.{form}") for form in FORMATS]
+    with rc_context({"svg.hashsalt": "nvmptcp"}):
+        for path in written:
+            figure.savefig(path, bbox_inches="tight",
+                           metadata={"Date": None} if path.suffix == ".svg" else None)
     return written
 
 

@@ -2,6 +2,7 @@
 """Result sets: medians with spread of each cell, as JSON and CSV; fio's own JSON is read, too."""
 
 import csv
+import ipaddress
 import json
 import statistics
 from collections.abc import Iterable, Mapping
@@ -17,6 +18,7 @@ FORMAT = 1
 COUNTERS = {"sent_segments": "netem.packets", "sent_bytes": "netem.bytes",
             "drops": "netem.drops", "retransmitted_segments": "Tcp.RetransSegs",
             "timeouts": "TcpExt.TCPTimeouts", "reinjections": "MPTcpExt.MPTCPRetrans"}
+SHOWN_HOSTS = 16  # with more only the least and the most
 LATENCIES = ("mean", "p50", "p99", "p99.9", "max")
 
 
@@ -31,7 +33,7 @@ class Figure:
 
     @classmethod
     def of(cls, values: Iterable[float]) -> "Figure":
-        listed = list(values)
+        listed = [round(value, 3) for value in values]
         return cls(round(statistics.median(listed), 3), min(listed), max(listed), len(listed))
 
 
@@ -40,10 +42,12 @@ class CellResult:
     """A cell's figures by name.
 
     `read_mib_s`, `write_mib_s` (MiB/s), `…_iops`, and completion latencies in ms such as
-    `read_p99_ms`; with a timeline, `gap_ms`; COUNTERS, where the lab measured; with
-    several hosts `host1_mib_s` …. `limit_mib_s`: what
-    the links carry at most, by direction; without it where a path has no rate. `timeline`: that of
-    the first seed.
+    `read_p99_ms`; with a timeline, `gap_ms`; COUNTERS, where the lab or a model measured; with
+    several hosts `host1_mib_s` …, with many `least_host_mib_s` and `most_host_mib_s`; with several
+    paths `path1_share` …, what part of all bytes each carried, 0 to 1, subflows that were gone at
+    the end left out; of a model, `subflows` at the end, `events`, `memory_mib` (MiB).
+    `limit_mib_s`: what the links carry at most, by direction; without it where a path has no rate.
+    `timeline`: that of the first seed.
     """
 
     scenario: str
@@ -96,11 +100,36 @@ def figures(run: Mapping[str, Any]) -> dict[str, float]:
     for timeline in run.get("timelines", {}).values():
         found["gap_ms"] = timeline["gap_ms"]
     for shares in run.get("host_mib_s", {}).values():
-        if len(shares) > 1:
+        if len(shares) > SHOWN_HOSTS:
+            found |= {"least_host_mib_s": min(shares), "most_host_mib_s": max(shares)}
+        elif len(shares) > 1:
             found |= {f"host{number}_mib_s": share for number, share in enumerate(shares, 1)}
+    found |= _path_shares(run)
     for counters in run.get("counters", {}).values():
         found |= {name: counters.get(counter, 0) for name, counter in COUNTERS.items()}
+    if "simulator" in run:
+        found["subflows"] = sum(len(flows) for flows in run["subflows"].values())
+        found["events"] = run["simulator"]["events"]
+        found["memory_mib"] = round(run["peak_memory_kib"] / 1024)
     return found
+
+
+def _path_shares(run: Mapping[str, Any]) -> dict[str, float]:
+    """What part of all bytes each path carried, 0 to 1; nothing where there is one path or bond."""
+    count = len(run["cell"]["topology"]["links"]) if "cell" in run else 0
+    if "machines" in run:  # real ones have addresses of their own
+        return {}
+    carried = [0] * (count + 1)
+    for flow in (flow for flows in run.get("subflows", {}).values() for flow in flows):
+        address = ipaddress.ip_address(flow["local"])
+        # 10.0.PATH.1 or fd00:PATH::1, as nvmptcp_lab.topology gives them
+        path = address.packed[2 if address.version == 4 else 3]
+        if path <= count:
+            carried[path] += flow["bytes_sent"] + flow["bytes_received"]
+    total = sum(carried)
+    if count < 2 or not total:
+        return {}
+    return {f"path{path}_share": round(carried[path] / total, 3) for path in range(1, count + 1)}
 
 
 def summarize(scenario: str, axes: Mapping[str, str], name: str,

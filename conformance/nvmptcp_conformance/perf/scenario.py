@@ -8,14 +8,14 @@ it: the kernel lab does, and models may. Lists and cases make a matrix of cells 
 import copy
 import itertools
 import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from nvmptcp_lab import units
 from nvmptcp_lab.errors import UsageError
-from nvmptcp_lab.topology import MAX_PATHS, Topology, from_table
+from nvmptcp_lab.topology import MAX_PATHS, Link, Topology, from_table
 from nvmptcp_lab.verbs import TOPOLOGIES
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -23,6 +23,7 @@ from .toml_lines import Lines, Location
 
 SCENARIOS = Path(__file__).with_name("scenarios")
 CASES = Path(__file__).with_name("cases.toml")
+NOTHING: Mapping[str, Any] = {}
 
 
 class Section(BaseModel):
@@ -57,6 +58,10 @@ class Association(Section):
                        " job of its own. They share the paths")
     tcp_hosts: int = Field(0, ge=0, le=16, description="so many of the hosts, the last ones, use"
                            " plain TCP, whatever the ports offer")
+    separate_kernels: bool = Field(False, description="in the lab, host and target are kernels of"
+                                   " their own, with a switch between them on each path, as is each"
+                                   " of several hosts, with links of its own to the switches; else"
+                                   " namespaces of one kernel")
     connect_options: str = Field("", description="further options of the connection, as"
                                  " /dev/nvme-fabrics takes them, such as `keep_alive_tmo=1`")
 
@@ -131,6 +136,17 @@ class Event(Section):
         return [self.at + number * (self.every or 0) for number in range(self.times)]
 
 
+@dataclass(frozen=True)
+class Change:
+    """What happens to a path at one moment: `state`, its link goes down or up; `link`, all of its
+    settings from then on."""
+
+    at: float  # s since fio's start
+    path: int  # from 1
+    state: Literal["down", "up"] | None
+    link: Link | None
+
+
 class Settings(Section):
     """All tables that make a cell."""
 
@@ -143,6 +159,23 @@ class Settings(Section):
     def paths(self) -> Topology:
         """The topology. Raises UsageError."""
         return from_table(self.topology, "topology")
+
+    def changes(self) -> Iterator[Change]:
+        """Each moment of each event."""
+        links = list(self.paths().links)
+        for event in sorted(self.event, key=lambda event: event.at):
+            now = None
+            if event.netem():
+                before = links[event.path - 1]
+                now = Link(*(replace(end, **event.netem())
+                             for end in (before.to_target, before.to_host)))
+                links[event.path - 1] = now
+            for moment in event.moments():
+                yield Change(moment, event.path, event.link, now)
+
+    def more_faults(self) -> Iterator[tuple[Location, str]]:
+        """For models of further tables: what is wrong between tables, with the key's location."""
+        yield from ()
 
 
 @dataclass(frozen=True)
@@ -176,23 +209,32 @@ class _Choice:
     location: Location
 
 
-def names() -> list[str]:
+def names(directory: Path = SCENARIOS) -> list[str]:
     """The scenarios that come with the package."""
-    return sorted(path.stem for path in SCENARIOS.glob("*.toml"))
+    return sorted(path.stem for path in directory.glob("*.toml"))
 
 
-def find(name: str) -> Scenario:
-    """A scenario by name or file. Raises UsageError."""
-    shipped = SCENARIOS / f"{name}.toml"
-    if shipped.exists():
-        return load(shipped)
+def find(name: str, model: type[Settings] = Settings,
+         directories: Sequence[Path] = (SCENARIOS,),
+         overrides: Mapping[str, Any] = NOTHING) -> Scenario:
+    """A scenario by name, from these directories, or by file; as `load`. Raises UsageError."""
+    for directory in directories:
+        shipped = directory / f"{name}.toml"
+        if shipped.exists():
+            return load(shipped, model, overrides)
     if not Path(name).exists():
-        raise UsageError(f"{name}: no such scenario file, nor one of {', '.join(names())}")
-    return load(Path(name))
+        known = sorted(name for directory in directories for name in names(directory))
+        raise UsageError(f"{name}: no such scenario file, nor one of {', '.join(known)}")
+    return load(Path(name), model, overrides)
 
 
-def load(path: Path) -> Scenario:
-    """Read a file. Raises UsageError: `FILE:LINE: what`."""
+def load(path: Path, model: type[Settings] = Settings,
+         overrides: Mapping[str, Any] = NOTHING) -> Scenario:
+    """Read a file with the tables of this model.
+
+    overrides: tables that go on top of those of the file and of its cases; lists are sweeps there,
+    too. Raises UsageError: `FILE:LINE: what`, or `--set KEY: what`.
+    """
     try:
         text = path.read_text()
         table = tomllib.loads(text)
@@ -201,28 +243,32 @@ def load(path: Path) -> Scenario:
         raise UsageError(f"{path}: can't read the scenario: {why}") from None
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path}: not TOML: {error}") from None
-    return _Loader(path, Lines(text)).scenario(table)
+    return _Loader(path, Lines(text), model, overrides).scenario(table)
 
 
 class _Loader:
     """Expands and checks one file."""
 
-    def __init__(self, path: Path, lines: Lines) -> None:
-        self.path, self.lines = path, lines
+    def __init__(self, path: Path, lines: Lines, model: type[Settings],
+                 overrides: Mapping[str, Any]) -> None:
+        self.path, self.lines, self.model, self.overrides = path, lines, model, overrides
 
     def fail(self, location: Location, why: str) -> UsageError:
         key = ".".join(map(str, location))
+        if location and _holds(self.overrides, location):
+            return UsageError(f"--set {key}: {why}")
         return UsageError(f"{self.path}:{self.lines.of(location)}: {key}: {why}")
 
     def scenario(self, table: dict[str, Any]) -> Scenario:
-        sections = {name: value for name, value in table.items() if name in Settings.model_fields}
+        merge(table, self.overrides)
+        sections = {name: value for name, value in table.items() if name in self.model.model_fields}
         cases = table.get("case", {})
         rest = {name: value for name, value in table.items()
                 if name not in sections and name != "case"}
         try:
             head = Head.model_validate(rest)
         except ValidationError as error:
-            known = ("case", *Settings.model_fields)
+            known = ("case", *self.model.model_fields)
             raise self.fail(*_first(error, Head, known)) from None
         axes = [*self._cases(cases), *self._sweeps(sections)]
         cells = []
@@ -255,9 +301,9 @@ class _Loader:
             raise self.fail(location, "needs a name")
         overrides = {key: value for key, value in entry.items() if key != "name"}
         for key in overrides:
-            if key not in Settings.model_fields:
+            if key not in self.model.model_fields:
                 raise self.fail((*location, key), "unknown key; known here: name,"
-                                f" {', '.join(Settings.model_fields)}")
+                                f" {', '.join(self.model.model_fields)}")
         return _Choice(entry["name"], overrides, location)
 
     def _sweeps(self, sections: Mapping[str, Any]) -> Iterator[tuple[str, list[_Choice]]]:
@@ -280,14 +326,16 @@ class _Loader:
             for section, key in ((s, k) for s, keys in choice.overrides.items()
                                  if isinstance(keys, dict) for k in keys):
                 swept = sections.get(section, {})
-                if choice.location[0] == "case" and isinstance(swept, dict) and any(
+                if choice.location[0] == "case" and isinstance(swept, dict) and not _holds(
+                        self.overrides, (section, key)) and any(
                         other.location == (section, key) for other in chosen):
                     raise self.fail(choice.location, f"sets {section}.{key}, which is swept")
-            _merge(table, choice.overrides)
+            merge(table, choice.overrides)
+        merge(table, _without_lists(self.overrides))
         try:
-            settings = Settings.model_validate(_with_named_topology(table))
+            settings = self.model.model_validate(_with_named_topology(table))
         except ValidationError as error:
-            location, why = _first(error, Settings)
+            location, why = _first(error, self.model)
             raise self.fail(self._origin(location, chosen), why) from None
         except KeyError as error:
             known = ", ".join(sorted(path.stem for path in TOPOLOGIES.glob("*.toml")))
@@ -337,6 +385,8 @@ class _Loader:
             if event.moments()[-1] >= settings.fio.runtime:
                 raise fail(("event", number, "at"), f"happens at {event.moments()[-1]:g} s, but fio"
                            f" runs for {settings.fio.runtime} s")
+        for location, why in settings.more_faults():
+            raise fail(location, why)
 
 
 def _with_named_topology(table: dict[str, Any]) -> dict[str, Any]:
@@ -350,17 +400,23 @@ def _with_named_topology(table: dict[str, Any]) -> dict[str, Any]:
     merged = tomllib.loads(file.read_text())
     if "path" in given:
         merged.pop("paths", None)
-    _merge(merged, {key: value for key, value in given.items() if key != "base"})
+    merge(merged, {key: value for key, value in given.items() if key != "base"})
     return {**table, "topology": merged}
 
 
-def _merge(table: dict[str, Any], overrides: Mapping[str, Any]) -> None:
+def merge(table: dict[str, Any], overrides: Mapping[str, Any]) -> None:
     """Put `overrides` on top, table by table."""
     for key, value in overrides.items():
         if isinstance(value, dict) and isinstance(table.get(key), dict):
-            _merge(table[key], value)
+            merge(table[key], value)
         else:
             table[key] = copy.deepcopy(value)
+
+
+def _without_lists(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the sweeps: a cell has one value of each."""
+    return {key: _without_lists(value) if isinstance(value, dict) else value
+            for key, value in table.items() if not isinstance(value, list)}
 
 
 def _holds(table: object, location: Location) -> bool:
