@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent
 sys.path[:0] = [str(ROOT / "docs"), str(ROOT / "spec"), str(ROOT / "kernel-impl"),
-                str(ROOT / "conformance")]
+                str(ROOT / "conformance"), str(ROOT / "model")]
 
 with (ROOT / "pyproject.toml").open("rb") as file:
     release = tomllib.load(file)["project"]["version"]
@@ -26,7 +26,7 @@ language = "en_GB"
 root_doc = "docs/index"
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 include_patterns = ["docs/**.rst", "docs/**.md", "spec/*.rst", "kernel-impl/RESULTS.md",
-                    "kernel-impl/series/0000-cover-letter.md"]
+                    "model/doc/nvme-mptcp.rst", "kernel-impl/series/0000-cover-letter.md"]
 # Not only no pages: directories that Sphinx needn't walk through.
 exclude_patterns = [".*", "**/.*", "build", "dist", "reproduce-out", "tools", "conformance",
                     "spec/nvmptcp_spec", "spec/tests", "docs/nvmptcp_docs", "docs/tests",
@@ -69,7 +69,8 @@ spelling_warning = True
 spelling_ignore_contributor_names = False  # the same result in a checkout and in an archive
 # Generated, or with a form of its own.
 spelling_exclude_patterns = ["kernel-impl/RESULTS*", "kernel-impl/series/*",
-                             "docs/reference/nvmptcp-*", "docs/reference/traceability*"]
+                             "docs/reference/nvmptcp-*", "docs/reference/traceability*",
+                             "model/doc/*"]
 
 # --- HTML ----------------------------------------------------------------------------------------
 

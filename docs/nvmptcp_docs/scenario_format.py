@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
-from nvmptcp_conformance.perf import scenario
+from nvmptcp_conformance.perf import machines, scenario
+from nvmptcp_model import schema as model_schema
 from sphinx.util.docutils import SphinxDirective
 
 if TYPE_CHECKING:
@@ -16,11 +17,26 @@ if TYPE_CHECKING:
 class ScenarioKeys(SphinxDirective):
     """`scenario-keys`: what the tables of a scenario file may hold."""
 
+    models: tuple[type[scenario.Section], ...] = (
+        scenario.Head, scenario.Association, scenario.Devices, scenario.Fio, scenario.Event)
+
     def run(self) -> list[nodes.Node]:
-        self.env.note_dependency(scenario.__file__)
-        models = (scenario.Head, scenario.Association, scenario.Devices, scenario.Fio,
-                  scenario.Event)
-        return self.parse_text_to_nodes("\n\n".join("\n".join(_keys(model)) for model in models))
+        for module in (machines, scenario, model_schema):
+            self.env.note_dependency(str(module.__file__))
+        return self.parse_text_to_nodes(
+            "\n\n".join("\n".join(_keys(model)) for model in self.models))
+
+
+class ModelKeys(ScenarioKeys):
+    """`model-keys`: what they may hold besides for the model."""
+
+    models = (model_schema.Device, model_schema.Fabric)
+
+
+class InventoryKeys(ScenarioKeys):
+    """`inventory-keys`: what an inventory of real machines may hold."""
+
+    models = (machines.Target, machines.Host)
 
 
 def _keys(model: type[scenario.Section]) -> Iterator[str]:
@@ -53,18 +69,29 @@ def _values(schema: dict[str, Any]) -> str:
 class ScenarioList(SphinxDirective):
     """`scenario-list`: the scenarios that the package brings."""
 
+    directory = scenario.SCENARIOS
+
     def run(self) -> list[nodes.Node]:
         lines = ["| name | title | what it answers | cells | seeds |", "|---|---|---|---|---|"]
         self.env.note_dependency(str(scenario.CASES))
-        for name in scenario.names():
-            self.env.note_dependency(str(scenario.SCENARIOS / f"{name}.toml"))
-            found = scenario.find(name)
+        for name in scenario.names(self.directory):
+            self.env.note_dependency(str(self.directory / f"{name}.toml"))
+            found = model_schema.find(name)
             lines.append(f"| `{name}` | {found.head.title} | {found.head.answers} |"
                          f" {len(found.cells)} | {found.head.seeds} |")
         return self.parse_text_to_nodes("\n".join(lines))
 
 
+class ModelList(ScenarioList):
+    """`model-list`: those of the model."""
+
+    directory = model_schema.SCENARIOS
+
+
 def setup(app: "Sphinx") -> dict[str, Any]:
     app.add_directive("scenario-keys", ScenarioKeys)
     app.add_directive("scenario-list", ScenarioList)
+    app.add_directive("model-keys", ModelKeys)
+    app.add_directive("inventory-keys", InventoryKeys)
+    app.add_directive("model-list", ModelList)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

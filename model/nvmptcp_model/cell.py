@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A cell as the C++ program examples/nvme-mptcp-cell.cc reads it: numbers in place of units."""
+
+import re
+from dataclasses import asdict
+from typing import Any
+
+from nvmptcp_lab import units
+from nvmptcp_lab.errors import UsageError
+from nvmptcp_lab.topology import Direction
+
+from .schema import Fabric, ModelSettings
+
+SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20}
+
+
+def size(text: str) -> int:
+    """Bytes of a size as fio writes it, such as 128k."""
+    match = re.fullmatch(r"(\d+)([kKmM]?)", text)
+    assert match
+    return int(match[1]) * SIZES[match[2].lower()]
+
+
+def direction(end: Direction, ecn_threshold: int | None) -> dict[str, Any]:
+    """netem's settings of one end: rate in bit/s, times in us, loss 0 to 1, limit in packets."""
+    return {
+        "rate_bps": units.rate(end.rate) if end.rate else None,
+        "delay_us": units.microseconds(end.delay) if end.delay else 0,
+        "jitter_us": units.microseconds(end.jitter) if end.jitter else 0,
+        "loss": round(units.percent(end.loss) / 100, 9) if end.loss else 0,
+        "limit": end.limit,
+        "ecn_threshold": ecn_threshold,
+    }
+
+
+def _fabric(fabric: Fabric, hosts: int) -> dict[str, Any] | None:
+    if fabric.kind == "links":
+        return None
+    return {"kind": fabric.kind, "hosts": hosts, "leaves": fabric.leaves, "spines": fabric.spines,
+            "host_link": direction(fabric.host_link(), fabric.ecn_threshold),
+            "uplink": direction(fabric.uplink(), fabric.ecn_threshold)}
+
+
+def document(settings: ModelSettings, seed: int, pcap: str | None = None,
+             trace: str | None = None) -> dict[str, Any]:
+    """The JSON of a cell. pcap: prefix of files; trace: directory, for time series.
+
+    Raises UsageError where the model has no such thing.
+    """
+    topology, fio, association = settings.paths(), settings.fio, settings.association
+    ecn = settings.fabric.ecn_threshold
+    if association.separate_kernels and association.hosts > 1:
+        raise UsageError("association.separate_kernels: several hosts with links of their own are"
+                         " described by [fabric] here")
+
+    def ends(link: Any) -> dict[str, Any]:
+        return {name: direction(getattr(link, name), ecn) for name in ("to_target", "to_host")}
+
+    events = [{"at": change.at, "path": change.path - 1, "link": change.state,
+               **(ends(change.link) if change.link else {})}
+              for change in sorted(settings.changes(), key=lambda change: change.at)]
+    return {
+        "paths": [ends(link) for link in topology.links],
+        "family": topology.family,
+        "mtu": topology.mtu,
+        "mptcp": asdict(topology.mptcp),
+        "sysctl": dict(topology.sysctl),
+        # nodes of the model are separate in any case
+        "association": {**association.model_dump(exclude={"separate_kernels"}),
+                        "ports": association.ports or len(topology.links)},
+        "devices": settings.devices.model_dump(),
+        "fio": {
+            "rw": fio.rw, "rwmixread": fio.rwmixread, "bs": size(fio.bs),
+            "bssplit": [[size(part.partition("/")[0]), int(part.partition("/")[2])]
+                        for part in fio.bssplit.split(":") if part],
+            "iodepth": fio.iodepth, "numjobs": fio.numjobs, "runtime": fio.runtime,
+            "rate_bytes_s": fio.rate_mib_s * 2**20 if fio.rate_mib_s else None,
+            "timeline_ms": fio.timeline_ms,
+        },
+        "events": events,
+        "seed": seed,
+        "attributes": {name: _attribute(value) for name, value in settings.attributes.items()},
+        "device": settings.device.model_dump() if settings.device.model_fields_set else None,
+        "fabric": _fabric(settings.fabric, association.hosts),
+        "output": {"pcap": pcap, "trace": trace},
+    }
+
+
+def _attribute(value: str | int | float | bool) -> str:
+    """As ns-3 reads it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
