@@ -28,7 +28,7 @@ def add_parsers(subparsers: "_SubParsersAction[Any]") -> None:
         "sweep", help="sweep parameters, with as many seeds as it takes",
         description="Simulate all cells that scenarios and lists make ('--set fio.iodepth=[1, 16]'"
         f" is swept), each with {LEAST} seeds, then with more of them, until half the width of the"
-        " 95 %% confidence interval of each median is below --precision. Finished runs are kept:"
+        " 95 % confidence interval of each median is below --precision. Finished runs are kept:"
         " the same command goes on where it was interrupted. Leaves sweep.csv, results.json and"
         " plots. Exit code 1 when --most seeds don't suffice.")
     perf_verbs.add_run_options(parser, verbs.OUTPUT, verbs.CACHE)

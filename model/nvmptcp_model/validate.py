@@ -27,8 +27,8 @@ def add_parsers(subparsers: "_SubParsersAction[Any]") -> None:
         NAME, help="the kernel's figures against the model's",
         description="Simulate every scenario that the lab runs, and compare with what the reference"
         " kernel measured, cell by cell: bandwidth, p50, p99, the paths' shares, the gap of a"
-        " fail-over. Lossless cells have to be within 3 %%, lossy and unequal ones within 15 %%, a"
-        " gap within 25 %%. What is outside is named in model/deviations.toml with its cause. Exit"
+        " fail-over. Lossless cells have to be within 3 %, lossy and unequal ones within 15 %, a"
+        " gap within 25 %. What is outside is named in model/deviations.toml with its cause. Exit"
         " code 1 when something outside isn't, or something inside is. Leaves validate.json,"
         " results.json and a plot.")
     perf_verbs.add_scenarios(parser, "*")
