@@ -7,11 +7,12 @@ leaves DIRECTORY/left.json: what is there of the target and of connections when 
 """
 
 import json
+import pwd
 import subprocess
 import sys
 from pathlib import Path
 
-SSH = Path("/root/.ssh")
+SSH = Path(pwd.getpwuid(0).pw_dir) / ".ssh"
 SERVER = Path("/tmp/ssh-server")
 NAMES = {"client": "127.0.0.1", "storage": "10.0.1.2"}
 
