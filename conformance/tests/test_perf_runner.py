@@ -18,23 +18,9 @@ from nvmptcp_conformance.perf import lab_cell
 from nvmptcp_conformance.perf.scenario import Settings
 from nvmptcp_lab.build import ensure_kernel
 from nvmptcp_lab.errors import LabError
+from tiny_scenario import TINY
 
 Perf = Callable[..., "subprocess.CompletedProcess[str]"]
-
-TINY = """
-title = "Tiny"
-[topology]
-paths = 2
-rate = "100mbit"
-[association]
-ports = 1
-transport = ["tcp", "mptcp"]
-[fio]
-rw = "randread"
-runtime = 1
-iodepth = 4
-numjobs = 1
-"""
 
 
 @pytest.fixture

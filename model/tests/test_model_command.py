@@ -11,23 +11,10 @@ from typing import Any
 
 import pytest
 from model_fixtures import Model
+from tiny_scenario import TINY
 
 pytest_plugins = ("model_fixtures",)
 
-TINY = """
-title = "Tiny"
-[topology]
-paths = 2
-rate = "100mbit"
-[association]
-ports = 1
-transport = ["tcp", "mptcp"]
-[fio]
-rw = "randread"
-runtime = 1
-iodepth = 4
-numjobs = 1
-"""
 ONE_PATH = 11.4  # MiB/s of 100 Mbit/s
 
 
