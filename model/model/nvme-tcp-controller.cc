@@ -4,6 +4,8 @@
 
 #include "nvme-tcp-controller.h"
 
+#include "nvme-identify.h"
+
 #include "ns3/boolean.h"
 #include "ns3/log.h"
 #include "ns3/simulator.h"
@@ -296,10 +298,7 @@ NvmeTcpController::Initialize(uint32_t step)
 bool
 NvmeTcpController::Identified(Ptr<NvmeTcpRequest> request)
 {
-    constexpr uint32_t MDTS = 77;
-    constexpr uint32_t CTRATT = 96;
-    constexpr uint32_t IOCCSZ = 1792;
-    constexpr uint8_t TBKAS = 0x40;
+    using namespace nvme_identify;
 
     const auto& data = request->answer;
     if (data.size() < IOCCSZ + 4)

@@ -4,6 +4,8 @@
 
 #include "nvme-tcp-target-queue.h"
 
+#include "nvme-identify.h"
+
 #include "ns3/log.h"
 #include "ns3/simulator.h"
 
@@ -323,14 +325,7 @@ NvmeTcpTargetQueue::Execute(Ptr<Command> command)
 bool
 NvmeTcpTargetQueue::ExecuteAdmin(Ptr<Command> command)
 {
-    constexpr uint32_t MDTS = 77;
-    constexpr uint32_t CNTLID = 78;
-    constexpr uint32_t CTRATT = 96;
-    constexpr uint32_t KAS = 320;
-    constexpr uint32_t MAXCMD = 514;
-    constexpr uint32_t IOCCSZ = 1792;
-    constexpr uint32_t IORCSZ = 1796;
-    constexpr uint8_t TBKAS = 0x40;
+    using namespace nvme_identify;
 
     const auto& sqe = command->command;
     auto put = [&](uint32_t at, uint32_t value, uint32_t size) {
