@@ -6,13 +6,12 @@ of them beside it. Each path may have `to_target` and `to_host` tables, for its 
 `shell_script` turns it into the iproute2 commands that build it.
 """
 
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from . import units
+from . import tomlfile, units
 from .errors import UsageError
 
 MAX_PATHS = 16  # interface and endpoint numbers stay one hex digit; RFC 8684 address IDs are 8 bits
@@ -201,13 +200,7 @@ def from_table(table: Mapping[str, Any], origin: str) -> Topology:
 
 def load(path: Path) -> Topology:
     """Read a topology file. Raises UsageError."""
-    try:
-        with path.open("rb") as file:
-            table = tomllib.load(file)
-    except OSError as error:
-        raise UsageError(f"{path}: can't read the topology: {error.strerror}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path}: not TOML: {error}") from None
+    _, table = tomlfile.read(path, "topology")
     return from_table(table, str(path))
 
 

@@ -3,7 +3,6 @@
 
 import json
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 from nvmptcp_conformance.perf.results import CellResult, ResultSet
 from nvmptcp_conformance.perf.scenario import Scenario, Settings
 from nvmptcp_conformance.perf.toml_lines import Lines
+from nvmptcp_lab import tomlfile
 from nvmptcp_lab.errors import LabError, UsageError
 
 from .backend import ROOT
@@ -170,13 +170,7 @@ def _cell(settings: Settings, kernel: CellResult, model: CellResult) -> Iterator
 
 def listed(path: Path = DEVIATIONS) -> Listed:
     """Read deviations.toml. Raises UsageError: `FILE:LINE: what`."""
-    try:
-        text = path.read_text()
-        table = tomllib.loads(text)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path}: not TOML: {error}") from None
+    text, table = tomlfile.read(path, "deviations")
     return _Reader(path, Lines(text)).listed(table)
 
 

@@ -15,7 +15,6 @@ import tarfile
 import tempfile
 import threading
 import time
-import tomllib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import nvmptcp_lab
-from nvmptcp_lab import perf, separate_cell, topology, units
+from nvmptcp_lab import perf, separate_cell, tomlfile, topology, units
 from nvmptcp_lab.errors import LabError, UsageError
 from nvmptcp_lab.guest import fio
 from nvmptcp_lab.topology import MAX_PATHS, Direction
@@ -81,12 +80,9 @@ class Inventory(Section):
 
 def load(path: Path) -> Inventory:
     """Read an inventory. Raises UsageError that names the file and the key."""
+    _, table = tomlfile.read(path, "inventory")
     try:
-        return Inventory.model_validate(tomllib.loads(path.read_text()))
-    except OSError as error:
-        raise UsageError(f"{path}: can't read the inventory: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: not TOML: {error}") from None
+        return Inventory.model_validate(table)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(word) for word in first["loc"])

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from nvmptcp_lab import units
+from nvmptcp_lab import tomlfile, units
 from nvmptcp_lab.errors import UsageError
 from nvmptcp_lab.topology import MAX_PATHS, Link, Topology, from_table
 from nvmptcp_lab.verbs import TOPOLOGIES
@@ -235,14 +235,7 @@ def load(path: Path, model: type[Settings] = Settings,
     overrides: tables that go on top of those of the file and of its cases; lists are sweeps there,
     too. Raises UsageError: `FILE:LINE: what`, or `--set KEY: what`.
     """
-    try:
-        text = path.read_text()
-        table = tomllib.loads(text)
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "not a text file"
-        raise UsageError(f"{path}: can't read the scenario: {why}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path}: not TOML: {error}") from None
+    text, table = tomlfile.read(path, "scenario")
     return _Loader(path, Lines(text), model, overrides).scenario(table)
 
 
