@@ -7,7 +7,6 @@ set-up fall out. Kernel, fio, and both ends of the connections are in it.
 """
 
 import argparse
-import json
 import resource
 import statistics
 import sys
@@ -78,30 +77,23 @@ def add_parser(subparsers: "_SubParsersAction[Any]") -> None:
         " without a rate: kernel, fio and both ends together. What counts is the ratio of the two,"
         " measured side by side; the seconds are this machine's.",
     )
-    cost.add_argument("--rounds", type=_positive, default=5, metavar="N",
+    cost.add_argument("--rounds", type=verbs.positive, default=5, metavar="N",
                       help="of each transport, in turn; medians count (default: %(default)s)")
     cost.add_argument("--rw", default="randread,randwrite", metavar="PATTERN[,PATTERN]",
                       help="(default: %(default)s)")
-    cost.add_argument("--paths", type=_positive, default=4, metavar="N",
+    cost.add_argument("--paths", type=verbs.positive, default=4, metavar="N",
                       help="(default: %(default)s)")
     cost.add_argument("--bs", default="128k", help="block size (default: %(default)s)")
-    cost.add_argument("--iodepth", type=_positive, default=32, help="(default: %(default)s)")
-    cost.add_argument("--runtime", type=_positive, default=6, metavar="S",
+    cost.add_argument("--iodepth", type=verbs.positive, default=32, help="(default: %(default)s)")
+    cost.add_argument("--runtime", type=verbs.positive, default=6, metavar="S",
                       help=f"seconds of a run, above {SHORT} (default: %(default)s)")
-    cost.add_argument("--functions", type=_positive, metavar="N",
+    cost.add_argument("--functions", type=verbs.positive, metavar="N",
                       help="also the N kernel functions whose cost differs most, by sampling with"
                       " Linux perf")
     cost.add_argument("--profile", default="default", choices=profiles(),
                       help="which build of the kernel (default: %(default)s)")
     cost.add_argument("--json", type=Path, metavar="OUT", help="write the result there")
     cost.set_defaults(func=_cost)
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{value} is below 1")
-    return value
 
 
 def _cost(args: argparse.Namespace) -> int:
@@ -138,10 +130,7 @@ def _cost(args: argparse.Namespace) -> int:
                 {name: median(rounds, name, "cpu_seconds") for name in perf.TRANSPORTS},
                 args.functions)
     if args.json:
-        try:
-            args.json.write_text(json.dumps(result, indent=1) + "\n")
-        except OSError as error:
-            raise LabError(f"{args.json}: {error.strerror}") from None
+        verbs.write_json(args.json, result)
     print(summary(result))
     return 0
 

@@ -6,18 +6,16 @@ guest's own /proc/kallsyms, modules included, tells the function.
 """
 
 import bisect
-import json
 import re
-import shutil
 import subprocess
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from . import boot, perf, verbs
+from . import perf, verbs
 from .build import Kernel
 from .errors import LabError
 
@@ -31,8 +29,7 @@ _FARTHEST = 1 << 16  # bytes from a function's begin: beyond is none
 
 def require_perf() -> None:
     """Raises LabError where perf is missing or may not sample."""
-    if not shutil.which("perf"):
-        raise LabError("perf is missing: install the package linux-perf")
+    verbs.require("perf")
     tried = subprocess.run(["perf", "record", "-q", "-e", "cpu-clock:u", "-o", "/dev/null", "true"],
                            capture_output=True, text=True)
     if tried.returncode:
@@ -44,7 +41,6 @@ def sample(kernel: Kernel, cell: perf.Cell) -> Counter[str]:
     """Samples by function, while the cell runs in real time, its set-up included."""
     with tempfile.TemporaryDirectory(prefix="nvmptcp-cell-") as name:
         directory = Path(name)
-        (directory / "cell.json").write_text(json.dumps(cell.spec()))
         data = directory / "perf.data"
         recorders: list[subprocess.Popen[bytes]] = []
 
@@ -53,22 +49,20 @@ def sample(kernel: Kernel, cell: perf.Cell) -> Counter[str]:
                 ["perf", "record", "-q", "-e", "cpu-clock", "-F", str(FREQUENCY), "-p", str(pid),
                  "-o", str(data)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE))
 
+        guest = perf.prepare(kernel, cell, directory, real_time=True, started=record)
+        symbols = directory / "symbols"
         try:
-            result = boot.run(boot.Guest(
-                kernel=kernel, topology=cell.topology, writable=[directory], real_time=True,
-                memory="2G", timeout=600 + 60 * cell.runtime, started=record,
-                command=["sh", "-c", f'cat /proc/kallsyms >{directory}/symbols; exec "$@"', "sh",
-                         *boot.python("cell", str(directory))]), stdout=sys.stderr)
+            perf.run_one_kernel(replace(guest, command=[
+                "sh", "-c", f'cat /proc/kallsyms >{symbols}; exec "$@"', "sh", *guest.command]),
+                directory)
         finally:
             words = b"".join(recorder.communicate()[1] for recorder in recorders)
-        if verbs.finish(result):
-            raise LabError(f"the cell failed in the guest (exit code {result.exit_code})")
         dumped = subprocess.run(["perf", "script", "-D", "-i", str(data)], capture_output=True,
                                 text=True)
         if dumped.returncode:
             raise LabError(f"perf: {words.decode(errors='replace').strip()}"
                            f" {dumped.stderr.strip()}")
-        return _count(dumped.stdout, (directory / "symbols").read_text())
+        return _count(dumped.stdout, symbols.read_text())
 
 
 def _count(dump: str, symbols: str) -> Counter[str]:

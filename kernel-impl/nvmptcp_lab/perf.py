@@ -103,15 +103,11 @@ def run_cell(kernel: Kernel, cell: Cell, fio_output: Path | None = None,
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="nvmptcp-cell-") as name:
         directory = Path(name)
-        (directory / "cell.json").write_text(json.dumps(cell.spec()))
-        guest = boot.Guest(**{
-            "kernel": kernel, "command": boot.python("cell", name), "topology": cell.topology,
-            "writable": [directory], "memory": "2G", "timeout": 600 + 60 * cell.runtime,
-            **guest_options})
+        guest = prepare(kernel, cell, directory, **guest_options)
         if cell.separate_kernels:
             runs = separate_cell.run(guest, cell.hosts, directory)
         else:
-            runs = _run_one_kernel(guest, directory)
+            runs = run_one_kernel(guest, directory)
         result = outcome(cell, runs, directory)
         kept = {}
         for file in sorted(directory.glob("**/fio-*.json")) if fio_output else []:
@@ -127,6 +123,22 @@ def run_cell(kernel: Kernel, cell: Cell, fio_output: Path | None = None,
     }
 
 
+def prepare(kernel: Kernel, cell: Cell, directory: Path, **guest_options: Any) -> boot.Guest:
+    """A guest that measures the cell, which it finds in `directory`."""
+    (directory / "cell.json").write_text(json.dumps(cell.spec()))
+    return boot.Guest(**{
+        "kernel": kernel, "command": boot.python("cell", str(directory)),
+        "topology": cell.topology, "writable": [directory], "memory": "2G",
+        "timeout": 600 + 60 * cell.runtime, **guest_options})
+
+
+def described(cell: Cell) -> dict[str, Any]:
+    """What a result says of the cell itself: its settings, and what the links carry at most."""
+    return {"cell": {**asdict(cell), "rw": list(cell.rw)},
+            "limit_mib_s": {"read": limit_mib_s(cell, "to_host"),
+                            "write": limit_mib_s(cell, "to_target")}}
+
+
 def outcome(cell: Cell, runs: Mapping[str, Any], directory: Path) -> dict[str, Any]:
     """What follows from the runs of a cell and the logs that fio left below `directory`."""
     timelines = {
@@ -134,10 +146,8 @@ def outcome(cell: Cell, runs: Mapping[str, Any], directory: Path) -> dict[str, A
                           cell.timeline_ms, cell.runtime)
         for rw, run in runs.items() if cell.timeline_ms}
     return {
-        "cell": {**asdict(cell), "rw": list(cell.rw)},
+        **described(cell),
         **figures(runs),
-        "limit_mib_s": {"read": limit_mib_s(cell, "to_host"),
-                        "write": limit_mib_s(cell, "to_target")},
         "subflows": {rw: run["subflows"] for rw, run in runs.items()},
         "counters": {rw: run["counters"] for rw, run in runs.items()},
         # The drain after fio's end included.
@@ -147,7 +157,7 @@ def outcome(cell: Cell, runs: Mapping[str, Any], directory: Path) -> dict[str, A
     }
 
 
-def _run_one_kernel(guest: boot.Guest, directory: Path) -> dict[str, Any]:
+def run_one_kernel(guest: boot.Guest, directory: Path) -> dict[str, Any]:
     """What guest.cell leaves. Raises LabError."""
     result = boot.run(guest, stdout=sys.stderr)
     if verbs.finish(result):
@@ -191,28 +201,28 @@ def add_parser(subparsers: "_SubParsersAction[Any]") -> None:
     cell.add_argument("--loss", metavar="PERCENT", help="of each path, each way")
     cell.add_argument("--limit", type=int, metavar="PACKETS", help="of each queue (default: 1000)")
     cell.add_argument("--iopolicy", choices=IOPOLICIES, default="numa")
-    cell.add_argument("--controllers-per-path", type=_positive, default=1, metavar="N",
+    cell.add_argument("--controllers-per-path", type=verbs.positive, default=1, metavar="N",
                       help="controllers on each path; stands for the queues that a machine with"
                       " more CPUs opens (default: %(default)s)")
-    cell.add_argument("--ports", type=_positive, metavar="N",
+    cell.add_argument("--ports", type=verbs.positive, metavar="N",
                       help="target ports; MPTCP reaches the other paths' addresses by joining"
                       " (default: one a path)")
     cell.add_argument("--bs", default="128k", help="block size (default: %(default)s)")
     cell.add_argument("--rw", default="randread,randwrite", metavar="PATTERN[,PATTERN]",
                       help=f"one fio run each, of {', '.join(PATTERNS)} (default: %(default)s)")
-    cell.add_argument("--iodepth", type=_positive, default=256, help="(default: %(default)s)")
-    cell.add_argument("--numjobs", type=_positive, default=4, help="(default: %(default)s)")
-    cell.add_argument("--runtime", type=_positive, default=10, metavar="S",
+    cell.add_argument("--iodepth", type=verbs.positive, default=256, help="(default: %(default)s)")
+    cell.add_argument("--numjobs", type=verbs.positive, default=4, help="(default: %(default)s)")
+    cell.add_argument("--runtime", type=verbs.positive, default=10, metavar="S",
                       help="seconds of the guest's clock a run (default: %(default)s)")
     cell.add_argument("--separate-kernels", action="store_true",
                       help="host and target as kernels of their own, a switch between them, under"
                       " one virtual clock")
-    cell.add_argument("--hosts", type=_positive, default=1, metavar="N",
+    cell.add_argument("--hosts", type=verbs.positive, default=1, metavar="N",
                       help="hosts, each with a subsystem of its own and an fio; with"
                       " --separate-kernels also with network devices of its own"
                       " (default: %(default)s)")
     cell.add_argument("--real-time", action="store_true", help="not in virtual time")
-    cell.add_argument("--seed", type=_positive, metavar="N",
+    cell.add_argument("--seed", type=verbs.positive, metavar="N",
                       help="random numbers follow from it: the same seed gives the same result"
                       " (default: they are random)")
     cell.add_argument("--json", type=Path, metavar="OUT",
@@ -232,13 +242,6 @@ def refuse_cell_options(args: argparse.Namespace) -> None:
         if name != "func" and getattr(args, name) != default:
             raise UsageError(f"--{name.replace('_', '-')}: not together with perf"
                              f" {args.perf_verb}, whose options stand after its name")
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{value} is below 1")
-    return value
 
 
 def _topology(args: argparse.Namespace) -> topology.Topology:
@@ -284,10 +287,7 @@ def _perf(args: argparse.Namespace) -> int:
         **({"timeout": args.timeout} if args.timeout else {}),
     )
     if output:
-        try:
-            output.write_text(json.dumps(result, indent=1) + "\n")
-        except OSError as error:
-            raise LabError(f"{output}: {error.strerror}") from None
+        verbs.write_json(output, result)
     print(summary(result))
     return 0
 

@@ -2,6 +2,7 @@
 """Options that several verbs share, and the verbs `run` and `shell`."""
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Mapping
@@ -40,6 +41,14 @@ def _seconds(text: str) -> float:
     return value
 
 
+def positive(text: str) -> int:
+    """A number above 0, for argparse."""
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value} is below 1")
+    return value
+
+
 def module_options(given: list[str]) -> dict[str, str]:
     """`nvme_core.multipath=N` … by module. Raises UsageError."""
     options: dict[str, str] = {}
@@ -75,6 +84,14 @@ def directory(path: Path | None, option: str) -> Path | None:
     if not os.access(path, os.W_OK):
         raise UsageError(f"{option} {path}: not writable")
     return path.resolve()
+
+
+def write_json(path: Path, document: object) -> None:
+    """Write what a verb found. Raises LabError that names the file, on a full disk, too."""
+    try:
+        path.write_text(json.dumps(document, indent=1) + "\n")
+    except OSError as error:
+        raise LabError(f"{path}: {error.strerror}") from None
 
 
 def require(*commands: str) -> None:

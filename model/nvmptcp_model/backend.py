@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 import threading
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -78,10 +78,7 @@ class ModelBackend:
             _model(settings), seed, str(self.pcap / f"seed{seed}") if self.pcap else None,
             str(self._traces(seed)) if self.trace else None))
         result, usage = run_program(self.build / PROGRAM, text)
-        cell = lab_cell(settings)
-        return {"cell": {**asdict(cell), "rw": list(cell.rw)}, "seed": seed, **result,
-                "limit_mib_s": {"read": perf.limit_mib_s(cell, "to_host"),
-                                "write": perf.limit_mib_s(cell, "to_target")},
+        return {**perf.described(lab_cell(settings)), "seed": seed, **result,
                 "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 3),
                 "peak_memory_kib": usage.ru_maxrss}
 

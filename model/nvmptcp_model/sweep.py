@@ -37,7 +37,7 @@ def add_parsers(subparsers: "_SubParsersAction[Any]") -> None:
                         help="of each figure's median (default: 2%%)")
     parser.add_argument("--figures", default="read_mib_s,write_mib_s", metavar="NAME,NAME…",
                         help="whose medians have to be that sure (default: %(default)s)")
-    parser.add_argument("--most", type=perf_verbs.positive, default=100, metavar="N",
+    parser.add_argument("--most", type=lab_verbs.positive, default=100, metavar="N",
                         help="seeds of a cell (default: %(default)s)")
     parser.set_defaults(func=_sweep, runs=LEAST)
 

@@ -72,7 +72,7 @@ def add_cache(parser: argparse.ArgumentParser, cache: str) -> None:
     """Where runs are kept, and where they take place."""
     parser.add_argument("--cache", type=Path, metavar="DIR", help="finished runs are kept there"
                         f" (default: $XDG_CACHE_HOME/nvmptcp/{cache})")
-    parser.add_argument("--jobs", type=positive, default=os.cpu_count() or 1, metavar="N",
+    parser.add_argument("--jobs", type=verbs.positive, default=os.cpu_count() or 1, metavar="N",
                         help="cells at a time on this machine, one CPU each (default: %(default)s)")
     parser.add_argument("--scheduler", metavar="ADDRESS",
                         help="a Dask scheduler, such as tcp://host:8786, with workers of its own;"
@@ -85,17 +85,9 @@ def add_run_options(parser: argparse.ArgumentParser, output: str, cache: str) ->
     parser.add_argument("--output", type=Path, default=Path(output), metavar="DIR",
                         help="results.json, results.csv, plots (default: %(default)s)")
     add_cache(parser, cache)
-    parser.add_argument("--runs", "--seeds", type=positive, metavar="N",
+    parser.add_argument("--runs", "--seeds", type=verbs.positive, metavar="N",
                         help="seeds of each cell, instead of the scenario's number")
     parser.add_argument("--list", action="store_true", help="list the cells, measure nothing")
-
-
-def positive(text: str) -> int:
-    """A number above 0, for argparse."""
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{value} is below 1")
-    return value
 
 
 def share(text: str) -> float:
