@@ -47,6 +47,7 @@ class Link:
 
     to_target: Direction
     to_host: Direction
+    backup: bool = False  # of the endpoints at both ends: used where no other path works
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,11 @@ class _Reader:
             raise self.fail(key, f"must be one of {', '.join(choices)}, not {value!r}")
         return str(value)
 
+    def true_or_false(self, value: object, key: str) -> bool:
+        if not isinstance(value, bool):
+            raise self.fail(key, f"must be true or false, not {value!r}")
+        return value
+
     def known(self, table: Mapping[str, Any], key: str, names: set[str]) -> None:
         for name in table:
             if name not in names:
@@ -138,14 +144,15 @@ class _Reader:
         return result
 
     def link(self, table: Mapping[str, Any], key: str, default: Direction) -> Link:
-        self.known(table, key, {*_DIRECTION_KEYS, "limit", "to_target", "to_host"})
+        self.known(table, key, {*_DIRECTION_KEYS, "limit", "to_target", "to_host", "backup"})
         base = self.direction(table, key, default)
-        ends = []
+        ends = {}
         for name in ("to_target", "to_host"):
             end = self.table(table.get(name, {}), f"{key}.{name}")
             self.known(end, f"{key}.{name}", {*_DIRECTION_KEYS, "limit"})
-            ends.append(self.direction(end, f"{key}.{name}", base))
-        return Link(*ends)
+            ends[name] = self.direction(end, f"{key}.{name}", base)
+        return Link(ends["to_target"], ends["to_host"],
+                    self.true_or_false(table.get("backup", False), f"{key}.backup"))
 
     def mptcp(self, table: dict[str, Any]) -> Mptcp:
         self.known(table, "mptcp", {f.name for f in fields(Mptcp)})
@@ -159,8 +166,7 @@ class _Reader:
             self.choice(given["target_endpoints"], "mptcp.target_endpoints", TARGET_ENDPOINTS)
         if not isinstance(given.get("scheduler", ""), str):
             raise self.fail("mptcp.scheduler", "must be a scheduler's name")
-        if not isinstance(given.get("checksum", False), bool):
-            raise self.fail("mptcp.checksum", "must be true or false")
+        self.true_or_false(given.get("checksum", False), "mptcp.checksum")
         return Mptcp(**given)
 
 
@@ -185,6 +191,10 @@ def from_table(table: Mapping[str, Any], origin: str) -> Topology:
     else:
         count = reader.whole(table.get("paths", 1), "paths", 1, MAX_PATHS)
         links = (Link(default, default),) * count
+    mptcp = reader.mptcp(reader.table(table.get("mptcp", {}), "mptcp"))
+    for number, link in enumerate(links, 1):
+        if link.backup and (mptcp.host_endpoints, mptcp.target_endpoints) == ("none", "none"):
+            raise reader.fail(f"path[{number}].backup", "needs mptcp endpoints, and both are none")
     sysctl = reader.table(table.get("sysctl", {}), "sysctl")
     for name, value in sysctl.items():
         if not name.startswith("net.") or not isinstance(value, (str, int)):
@@ -193,7 +203,7 @@ def from_table(table: Mapping[str, Any], origin: str) -> Topology:
         links=links,
         family=reader.choice(table.get("family", "ipv4"), "family", ("ipv4", "ipv6")),
         mtu=reader.whole(table.get("mtu", 1500), "mtu", 1280, 65535),
-        mptcp=reader.mptcp(reader.table(table.get("mptcp", {}), "mptcp")),
+        mptcp=mptcp,
         sysctl=tuple((name, str(value)) for name, value in sysctl.items()),
     )
 
@@ -233,7 +243,8 @@ def _end(topology: Topology, netns: str, host: int) -> _End:
             flags = mptcp.target_endpoints
         end.ip += [f"address add {address}/{prefix} dev {name}{nodad}", f"link set {name} up"]
         if flags != "none":
-            end.ip.append(f"mptcp endpoint add {address} dev {name} {flags}")
+            backup = " backup" if link.backup else ""
+            end.ip.append(f"mptcp endpoint add {address} dev {name} {flags}{backup}")
         if netem := direction.netem():
             end.tc.append(f"qdisc add dev {name} root netem {netem}")
         # What the host sends from path i's address leaves by path i, whatever its destination;

@@ -3,6 +3,7 @@
 
 import json
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,8 @@ def test_directions_and_paths_override_the_defaults() -> None:
     ("paths = 3\n[[path]]", "paths", "there are 1 [[path]]s"),
     ("path = 3", "path", "[[path]] tables"),
     ('[[path]]\n[[path]]\nrate = "x"', "path[2].rate", "is not a rate"),
+    ("[[path]]\nbackup = 1", "path[1].backup", "true or false"),
+    ("[[path]]\nbackup = true\n[mptcp]\ntarget_endpoints = 'none'", "path[1].backup", "endpoints"),
     ("[[path]]\nto_host = { los = 1 }", "path[1].to_host.los", "unknown key"),
     ('family = "ipx"', "family", "one of ipv4, ipv6"),
     ("mtu = 100", "mtu", "1280"),
@@ -107,3 +110,23 @@ def test_each_path_uses_its_own_link_both_ways(
         assert min(share) > 0.23, (rw, share)
     assert result["read_mib_s"] > 4 * 105
     assert result["write_mib_s"] > 4 * 105
+
+
+@pytest.mark.parametrize(("host", "target"), [("none", "signal"), ("subflow", "none")])
+def test_a_backup_path_is_left_alone_while_others_work(
+    lab: Lab, tmp_path: Path, host: str, target: str
+) -> None:
+    (tmp_path / "backup.toml").write_text(
+        f'rate = "1000mbit"\npath = [{{}}, {{}}, {{ backup = true }}]\n'
+        f'[mptcp]\nhost_endpoints = "{host}"\ntarget_endpoints = "{target}"\n')
+    done = lab("perf", "--transport", "mptcp", "--topology", "backup.toml", "--ports", 1,
+               "--rw", "randread,randwrite", "--runtime", 1, "--json", "out.json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads((tmp_path / "out.json").read_text())
+    for rw in ("randread", "randwrite"):
+        carried = Counter[str]()
+        for flow in result["subflows"][rw]:
+            carried[flow["local"].partition("%")[0]] += flow["bytes_sent"] + flow["bytes_received"]
+        assert carried["10.0.3.1"] < 10_000 < min(carried["10.0.1.1"], carried["10.0.2.1"]), carried
+        assert len(carried) == 3
+    assert 2 * 105 < result["read_mib_s"] < 2 * 115

@@ -167,8 +167,8 @@ class Settings(Section):
             now = None
             if event.netem():
                 before = links[event.path - 1]
-                now = Link(*(replace(end, **event.netem())
-                             for end in (before.to_target, before.to_host)))
+                now = replace(before, to_target=replace(before.to_target, **event.netem()),
+                              to_host=replace(before.to_host, **event.netem()))
                 links[event.path - 1] = now
             for moment in event.moments():
                 yield Change(moment, event.path, event.link, now)
