@@ -361,17 +361,23 @@ NvmeTcpController::Live()
 {
     m_attempts = 0;
     m_anaPending = false;
-    for (auto& io : m_io)
+    // The Connect queue counts as a user of the tags only if it shared them with the namespace's
+    // queue when it sent Connect (blk_mq_tag_busy()), which is there from the first connection on.
+    if (m_hasNamespace)
     {
-        io.tags->SetUsers(2);
-    }
-    m_shareEvent = Simulator::Schedule(MAX_TIMER + m_timerSlack, [this] {
         for (auto& io : m_io)
         {
-            io.tags->SetUsers(1);
-            io.tags->WakeAll();
+            io.tags->SetUsers(2);
         }
-    });
+        m_shareEvent = Simulator::Schedule(MAX_TIMER + m_timerSlack, [this] {
+            for (auto& io : m_io)
+            {
+                io.tags->SetUsers(1);
+                io.tags->WakeAll();
+            }
+        });
+    }
+    m_hasNamespace = true;
     SendAsyncEventRequest();
     SetState(LIVE);
 }

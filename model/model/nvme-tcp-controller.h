@@ -292,6 +292,7 @@ class NvmeTcpController : public Object
     EventId m_keepAliveEvent;                           ///< next look
     EventId m_reconnectEvent;                           ///< next attempt
     EventId m_shareEvent;                               ///< when the Connect queue counts as idle
+    bool m_hasNamespace{false};                         ///< whose queue shares the tags
     std::function<void(Ptr<NvmeBio>)> m_retry;          ///< multipath's fail-over
     std::function<void()> m_changed;                    ///< multipath's notification
     TracedCallback<State, State> m_stateTrace;          ///< states

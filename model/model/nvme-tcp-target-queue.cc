@@ -158,13 +158,22 @@ NvmeTcpTargetQueue::ScheduleWork()
 void
 NvmeTcpTargetQueue::Work()
 {
+    if (m_computing)
+    {
+        return; // the worker goes on then
+    }
     for (bool pending = true; pending && m_socket;)
     {
-        pending = false;
-        for (uint32_t i = 0; i < RECEIVE_BUDGET && m_socket && TryReceive(); i++)
+        while (m_received < RECEIVE_BUDGET && m_socket && TryReceive())
         {
-            pending = i == RECEIVE_BUDGET - 1;
+            m_received++;
+            if (m_computing)
+            {
+                return;
+            }
         }
+        pending = m_received == RECEIVE_BUDGET;
+        m_received = 0;
         for (uint32_t i = 0; i < SEND_BUDGET && m_socket; i++)
         {
             m_lastInBatch = i == SEND_BUDGET - 1;
@@ -307,18 +316,27 @@ NvmeTcpTargetQueue::Execute(Ptr<Command> command)
     }
     else
     {
-        m_controller->device->Submit(opcode == NvmeCommand::WRITE,
-                                     command->command.dataLength,
-                                     [finish, time = m_target->m_commandTime] {
-                                         if (time.IsZero())
-                                         {
-                                             finish(0);
-                                         }
-                                         else
-                                         {
-                                             Simulator::Schedule(time, [finish] { finish(0); });
-                                         }
-                                     });
+        auto submit = [self, command, finish] {
+            if (self->m_controller)
+            {
+                self->m_controller->device->Submit(command->command.opcode == NvmeCommand::WRITE,
+                                                   command->command.dataLength,
+                                                   [finish] { finish(0); });
+            }
+        };
+        if (m_target->m_commandTime.IsZero())
+        {
+            submit();
+            return;
+        }
+        // nvmet_tcp_io_work() executes what it has received: nothing that came later is looked at,
+        // or answered, meanwhile
+        m_computing = true;
+        Simulator::Schedule(m_target->m_commandTime, [self, submit] {
+            self->m_computing = false;
+            submit();
+            self->Work();
+        });
     }
 }
 

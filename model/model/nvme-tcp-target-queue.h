@@ -134,6 +134,8 @@ class NvmeTcpTargetQueue : public SimpleRefCount<NvmeTcpTargetQueue>
     bool m_headerDigest{false};                   ///< whether headers have digests
     bool m_dataDigest{false};                     ///< whether data have digests
     bool m_workPending{false};                    ///< whether Work() will be called
+    bool m_computing{false};                      ///< whether a command takes its CPU time
+    uint32_t m_received{0};                       ///< PDUs received in this turn
     NvmeTcpPdu m_pdu;                             ///< being received
     bool m_inData{false};                         ///< whether data of m_pdu are to come
     uint16_t m_nextTtag{0};                       ///< of the next R2T

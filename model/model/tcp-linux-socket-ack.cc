@@ -28,6 +28,9 @@ constexpr uint32_t RACK_PERSIST = 16;     // TCP_RACK_RECOVERY_THRESH
 const Time TIMEOUT_MIN = MilliSeconds(2); // TCP_TIMEOUT_MIN_US
 
 /**
+ * A time as Linux takes it, from two stamps in whole microseconds (tcp_stamp_us_delta(),
+ * tcp_skb_timestamp_us()). To cut the difference instead makes each sample half a microsecond too
+ * short, which decides in tcp_tso_should_defer() on paths of 0.1 ms.
  * @param a a time, < 0: none
  * @param b another
  * @return the time since, < 0: none
@@ -35,7 +38,7 @@ const Time TIMEOUT_MIN = MilliSeconds(2); // TCP_TIMEOUT_MIN_US
 Time
 Since(Time a, Time b)
 {
-    return a.IsNegative() ? Time(-1) : b - a;
+    return a.IsNegative() ? Time(-1) : MicroSeconds(b.GetMicroSeconds() - a.GetMicroSeconds());
 }
 
 } // namespace
@@ -380,7 +383,7 @@ TcpLinuxSocket::CleanQueue(uint64_t ack,
         }
     }
     else if (!m_out->GetSent().empty() && !sackTime.IsNegative() &&
-             sackTime > now - m_out->GetSent().begin()->second.sent)
+             sackTime > Since(m_out->GetSent().begin()->second.sent, now))
     {
         flags.setTimer = true; // the sample is of data sent before the first packet was resent
     }
@@ -430,7 +433,7 @@ TcpLinuxSocket::CheckReordering(uint64_t low)
 void
 TcpLinuxSocket::AdvanceRack(const TcpLinuxSkb& skb)
 {
-    Time rtt = Simulator::Now() - skb.sent;
+    Time rtt = Since(skb.sent, Simulator::Now());
     if (skb.everResent && rtt < m_rttLinux.GetMin())
     {
         return; // what was delivered may be the original
@@ -509,7 +512,7 @@ TcpLinuxSocket::DetectLoss()
         {
             break;
         }
-        Time remaining = m_rackRtt + window - (now - skb->sent);
+        Time remaining = m_rackRtt + window - Since(skb->sent, now);
         if (!remaining.IsStrictlyPositive())
         {
             if (m_out->GetResentOut() >= m_out->GetLostOut() || skb->seq < m_resendHint)
@@ -842,7 +845,7 @@ TcpLinuxSocket::EnterLoss()
     for (auto it = queue.begin(); it != queue.end(); ++it)
     {
         auto& skb = it->second;
-        bool recent = m_rackRtt > now - skb.sent;
+        bool recent = m_rackRtt > Since(skb.sent, now);
         if (it == queue.begin() || !recent)
         {
             m_out->MarkLost(skb);

@@ -383,6 +383,15 @@ TcpLinuxSocket::Deliver()
     }
 }
 
+// mptcp_subflow_could_cleanup()
+bool
+TcpLinuxSocket::OwesAck(bool empty) const
+{
+    return m_ackScheduled &&
+           (m_in->GetNext() - m_rcvWindow.GetLastAck() > m_rcvWindow.GetSegment() ||
+            (empty && (m_ackPushed || m_ackPushed2)));
+}
+
 // tcp_rcv_space_adjust() and tcp_cleanup_rbuf()
 void
 TcpLinuxSocket::CleanReceived(bool copied)

@@ -469,7 +469,9 @@ TcpLinuxSocket::EstimateRtt(const TcpHeader&)
 {
     if (!m_ready && m_synSent.IsPositive())
     {
-        Time sample = Simulator::Now() - m_synSent;
+        // from stamps in whole microseconds, as all samples
+        Time sample =
+            MicroSeconds(Simulator::Now().GetMicroSeconds() - m_synSent.GetMicroSeconds());
         m_synSent = Time(-1);
         uint64_t next = m_tcb->m_nextTxSequence.Get().GetValue() + 1;
         m_rttLinux.AddMinSample(sample);

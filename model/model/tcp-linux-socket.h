@@ -247,6 +247,12 @@ class TcpLinuxSocket : public TcpSocketTypeId<TcpLinuxSocket, TcpSocketBase>
     /// @param copied whether it has read
     void CleanReceived(bool copied);
 
+    /**
+     * @param empty whether the application has read all
+     * @return whether reading makes it time to acknowledge what was received
+     */
+    bool OwesAck(bool empty) const;
+
     /// Let the send buffer grow with the congestion window.
     void ExpandSndBuf();
 

@@ -278,6 +278,75 @@ class Transfers : public TestCase
     bool m_digests; ///< whether PDUs have digests
 };
 
+/// While a target works on a command it looks at no other one.
+class CommandTimes : public TestCase
+{
+  public:
+    CommandTimes()
+        : TestCase("CPU time of commands")
+    {
+    }
+
+  private:
+    void DoRun() override
+    {
+        Bench bench(1);
+        bench.helper.SetAttribute("CommandTime", TimeValue(MilliSeconds(10)));
+        bench.Connect();
+        uint64_t before = 0;
+        auto received = [&] {
+            return DynamicCast<TcpLinuxSocket>(bench.disk->GetPaths()[0]->GetSockets()[1])
+                ->GetBytesReceived();
+        };
+        Simulator::Schedule(MilliSeconds(500), [&] {
+            before = received();
+            bench.Submit(Time(0), false, 512);
+            bench.Submit(Time(0), false, 512);
+            bench.Submit(Time(0), true, 131072);
+        });
+        Simulator::Schedule(MilliSeconds(515), [&] {
+            NS_TEST_EXPECT_MSG_EQ(received() - before, 0, "no R2T before the reads are done");
+        });
+        Simulator::Schedule(MilliSeconds(525), [&] {
+            NS_TEST_EXPECT_MSG_EQ(bench.completed, 2, "the reads, one after the other");
+        });
+        Simulator::Stop(MilliSeconds(600));
+        Simulator::Run();
+        NS_TEST_EXPECT_MSG_EQ(bench.completed, 3, "and the write");
+        NS_TEST_EXPECT_MSG_EQ(bench.failed, 0, "without an error");
+    }
+};
+
+/// After the first connection a queue's commands have all of its tags.
+class FirstTags : public TestCase
+{
+  public:
+    FirstTags()
+        : TestCase("Tags after the first connection")
+    {
+    }
+
+  private:
+    void DoRun() override
+    {
+        Bench bench(1);
+        bench.helper.SetAttribute("CommandTime", TimeValue(MilliSeconds(10)));
+        bench.Connect();
+        Simulator::Schedule(MilliSeconds(500), [&] {
+            for (uint32_t i = 0; i < 200; i++)
+            {
+                bench.Submit(Time(0), false, 512);
+            }
+        });
+        Simulator::Schedule(MilliSeconds(505), [&] {
+            // a queue of 128 has 127 commands, and one of them is reserved for Connect
+            NS_TEST_EXPECT_MSG_EQ(bench.disk->GetPaths()[0]->GetActive(), 126, "in flight");
+        });
+        Simulator::Stop(MilliSeconds(510));
+        Simulator::Run();
+    }
+};
+
 /// Under loss and when a path fails, each command is completed once, and no queue overflows.
 class EachOnce : public TestCase
 {
@@ -651,6 +720,8 @@ class NvmeTcpTestSuite : public TestSuite
         AddTestCase(new BadPdus, Duration::QUICK);
         AddTestCase(new Transfers(false), Duration::QUICK);
         AddTestCase(new Transfers(true), Duration::QUICK);
+        AddTestCase(new CommandTimes, Duration::QUICK);
+        AddTestCase(new FirstTags, Duration::QUICK);
         AddTestCase(new EachOnce("ns3::TcpLinuxSocketFactory", 2), Duration::QUICK);
         AddTestCase(new EachOnce("ns3::MptcpSocketFactory", 1), Duration::QUICK);
         AddTestCase(new Policies, Duration::QUICK);

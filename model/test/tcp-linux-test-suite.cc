@@ -745,6 +745,36 @@ RecoveryTest::DoRun()
 
 /**
  * @ingroup nvme-mptcp-test
+ * Round-trip times are differences of stamps in whole microseconds.
+ */
+class RttTest : public TestCase
+{
+  public:
+    RttTest()
+        : TestCase("round-trip times: stamps in whole microseconds")
+    {
+    }
+
+  private:
+    void DoRun() override;
+};
+
+void
+RttTest::DoRun()
+{
+    Connection connection(NanoSeconds(50495), 0);
+    connection.WriteZeros(1000000, 65536);
+    connection.Start();
+    // Each ACK comes 100.99 us after its data, which left right after an ACK: from 1100.99 us on,
+    // 1100 to 1201, 1201 to 1302, ... The handshake began at 1000.00 us and its sample is 100 us.
+    Simulator::Stop(MilliSeconds(3));
+    Simulator::Run();
+    NS_TEST_EXPECT_MSG_EQ(connection.client->GetSrtt(), MicroSeconds(101), "smoothed");
+    NS_TEST_EXPECT_MSG_EQ(connection.client->GetMinRtt(), MicroSeconds(100), "least");
+}
+
+/**
+ * @ingroup nvme-mptcp-test
  * Time-outs double, and end the connection at last.
  */
 class RtoTest : public TestCase
@@ -1190,6 +1220,7 @@ class TcpLinuxTestSuite : public TestSuite
         AddTestCase(new StreamTest(0.02, MilliSeconds(1), 10000, false), Duration::QUICK);
         AddTestCase(new StreamTest(0, MilliSeconds(2), 100000, true), Duration::QUICK);
         AddTestCase(new RecoveryTest, Duration::QUICK);
+        AddTestCase(new RttTest, Duration::QUICK);
         AddTestCase(new RtoTest, Duration::QUICK);
         AddTestCase(new BufferTest, Duration::QUICK);
         AddTestCase(new LocalDropTest, Duration::QUICK);
