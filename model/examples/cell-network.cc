@@ -231,9 +231,10 @@ Network::InstallSockets()
     mptcp.Install(GetEnds());
     for (uint32_t path = 1; path <= m_settings.paths.size(); path++)
     {
+        const uint8_t backup = m_settings.paths[path - 1].backup ? MptcpPathManager::BACKUP : 0;
         if (wanted.targetEndpoints == "signal")
         {
-            mptcp.AddEndpoint(GetTarget(), m_ports[path - 1], MptcpPathManager::SIGNAL);
+            mptcp.AddEndpoint(GetTarget(), m_ports[path - 1], MptcpPathManager::SIGNAL | backup);
         }
         if (wanted.hostEndpoints != "none")
         {
@@ -242,11 +243,11 @@ Network::InstallSockets()
                 const auto address = m_settings.fabric
                                          ? NvmeFabricHelper::GetHostAddress(host, path)
                                          : Address(path, 1);
+                const uint8_t mesh =
+                    wanted.hostEndpoints == "fullmesh" ? MptcpPathManager::FULLMESH : 0;
                 mptcp.AddEndpoint(m_hosts.Get(host),
                                   address,
-                                  wanted.hostEndpoints == "fullmesh"
-                                      ? MptcpPathManager::SUBFLOW | MptcpPathManager::FULLMESH
-                                      : MptcpPathManager::SUBFLOW);
+                                  MptcpPathManager::SUBFLOW | mesh | backup);
             }
         }
     }

@@ -168,10 +168,13 @@ class Table
 
 // The lab's virtual clock moves by 256 ns each time when it is read, and by no other work of a CPU.
 // Six readings at each end are calibrated, not counted: with them a single 4 KiB I/O over TCP takes
-// as long as in the lab, and those of other depths follow.
+// as long as in the lab, and those of other depths follow. tcp_rmem is that of its guests:
+// tcp_init() allows 1/128 of the memory, here of 2 GiB, up to 32 MiB.
 const std::map<std::string, std::string> LAB_ATTRIBUTES = {
     {"ns3::FioJob::SubmitTime", "1536ns"},
     {"ns3::NvmeTcpTarget::CommandTime", "1536ns"},
+    {"ns3::TcpLinuxSocket::Rmem", "4096 131072 16365056"},
+    {"ns3::MptcpSocket::RcvBufMax", "16365056"},
 };
 
 constexpr double MANY = std::numeric_limits<uint32_t>::max();
@@ -198,6 +201,7 @@ ReadPath(const json& value, const std::string& name)
     Table table(value, name);
     Path path{ReadDirection(table.Need("to_target"), table.Key("to_target")),
               ReadDirection(table.Need("to_host"), table.Key("to_host"))};
+    table.Boolean("backup", path.backup);
     table.End();
     return path;
 }

@@ -38,6 +38,7 @@ struct Path
 {
     Direction toTarget; ///< what the host's end sends
     Direction toHost;   ///< what the target's end sends
+    bool backup{false}; ///< flag of the endpoints at both ends
 };
 
 /// Something that happens to a path

@@ -24,7 +24,7 @@ input, and prints the figures as JSON. Progress goes to standard error. Exit cod
 1 failed, 2 the input is wrong.
 
 All keys but "paths" may be left out. Paths have "to_target" and "to_host", both with rate_bps,
-delay_us, jitter_us, loss (0 to 1), limit (packets) and ecn_threshold:
+delay_us, jitter_us, loss (0 to 1), limit (packets) and ecn_threshold, and may have "backup":
 
 {"paths": [{"to_target": {"rate_bps": 1e9}, "to_host": {"rate_bps": 1e9, "delay_us": 100}}],
  "mtu": 1500,

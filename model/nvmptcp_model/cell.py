@@ -60,7 +60,7 @@ def document(settings: ModelSettings, seed: int, pcap: str | None = None,
                **(ends(change.link) if change.link else {})}
               for change in sorted(settings.changes(), key=lambda change: change.at)]
     return {
-        "paths": [ends(link) for link in topology.links],
+        "paths": [{**ends(link), "backup": link.backup} for link in topology.links],
         "family": topology.family,
         "mtu": topology.mtu,
         "mptcp": asdict(topology.mptcp),
