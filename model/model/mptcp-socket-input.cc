@@ -102,16 +102,11 @@ MptcpSocket::OnRead()
     AdjustReceiveBuffer();
     const uint32_t window = GetFreeWindow();
     const bool update = window > 0 && window / 2 >= m_lastWindow;
+    const bool empty =
+        m_receiveQueue.GetInOrderBytes() == 0 && m_receiveQueue.GetOutOfOrderBytes() == 0;
     for (const Ptr<MptcpSubflow>& subflow : std::vector(m_subflows))
     {
-        if (update)
-        {
-            subflow->SendAck();
-        }
-        else
-        {
-            subflow->OnRead();
-        }
+        subflow->OnRead(update, empty);
     }
 }
 

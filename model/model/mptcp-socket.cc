@@ -27,8 +27,6 @@ namespace ns3
 namespace
 {
 
-constexpr uint32_t MSG_EOR = 0x80; // as in Linux
-
 /// The first of net.ipv4.tcp_wmem, which the connection has besides its subflows' buffers.
 constexpr uint32_t SEND_BUFFER_BASE = 4096;
 
@@ -56,6 +54,13 @@ MptcpSocket::GetTypeId()
                           UintegerValue(6291456),
                           MakeUintegerAccessor(&MptcpSocket::m_receiveBufferMost),
                           MakeUintegerChecker<uint32_t>(2048))
+            .AddAttribute("HoldMore",
+                          "What is sent with MSG_MORE waits until there are so many bytes; 0: each "
+                          "Send() is pushed to a subflow at once, as Linux does without the "
+                          "project's patches.",
+                          UintegerValue(MptcpScheduler::BURST_BYTES / 4),
+                          MakeUintegerAccessor(&MptcpSocket::m_holdMore),
+                          MakeUintegerChecker<uint32_t>())
             .AddTraceSource("Send",
                             "Data given to a subflow for the first time.",
                             MakeTraceSourceAccessor(&MptcpSocket::m_sendTrace),
@@ -316,6 +321,7 @@ MptcpSocket::ShutdownSend()
     }
     m_shutdownSend = true;
     m_state = m_state == TcpSocket::ESTABLISHED ? TcpSocket::FIN_WAIT_1 : TcpSocket::LAST_ACK;
+    PushPending();
     CheckSendFin();
     return 0;
 }
@@ -346,10 +352,26 @@ MptcpSocket::Send(Ptr<Packet> packet, uint32_t flags)
         m_errno = ERROR_AGAIN;
         return -1;
     }
-    m_sendQueue.Add(packet, flags & MSG_EOR);
-    PushPending();
+    m_sendQueue.Add(packet, flags & TcpLinuxSocket::SEND_EOR);
+    if (!HoldsBack(flags))
+    {
+        PushPending();
+    }
+    else if (!m_retransmitEvent.IsPending())
+    {
+        UpdateTimeout();
+        ResetTimer();
+    }
     m_waitsForRoom = GetTxAvailable() == 0;
     return static_cast<int>(packet->GetSize());
+}
+
+bool
+MptcpSocket::HoldsBack(uint32_t flags) const
+{
+    return (flags & TcpLinuxSocket::SEND_MORE) && !m_fallback &&
+           m_sendQueue.GetEnd() - m_sendNext < m_holdMore &&
+           (m_sendUnacknowledged != m_sendNext || GetTxAvailable() > 0);
 }
 
 int

@@ -461,9 +461,12 @@ MptcpSubflow::TunesReceiveBuffer() const
 }
 
 void
-MptcpSubflow::OnRead()
+MptcpSubflow::OnRead(bool update, bool empty)
 {
-    CleanReceived(true);
+    if (update || OwesAck(empty))
+    {
+        CleanReceived(true);
+    }
 }
 
 Time

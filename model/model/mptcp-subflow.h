@@ -128,8 +128,12 @@ class MptcpSubflow : public TcpSocketTypeId<MptcpSubflow, TcpLinuxSocket>
      */
     void GrowReceiveBuffer(uint32_t bytes);
 
-    /// The application has read from the connection: acknowledge if it is time.
-    void OnRead();
+    /**
+     * The application has read from the connection: acknowledge if it is time.
+     * @param update the window has opened by half
+     * @param empty all was read
+     */
+    void OnRead(bool update, bool empty);
 
     /// @return round-trip time as the receiver estimates it, 0 if not known
     Time GetReceiveRtt() const;

@@ -355,16 +355,12 @@ class MptcpTestCase : public TestCase
     }
 
     /**
-     * Have the host send bytes to the target, beginning after 0.1 s, then close.
-     * @param bytes how many
+     * Have the host connect to the target.
      * @param host what the host speaks
      * @param target what the target speaks
      */
-    void Transfer(uint64_t bytes,
-                  Protocol host = Protocol::MPTCP,
-                  Protocol target = Protocol::MPTCP)
+    void Connect(Protocol host = Protocol::MPTCP, Protocol target = Protocol::MPTCP)
     {
-        m_total = bytes;
         m_server = Socket::CreateSocket(m_nodes.Get(1), TypeId::LookupByName(FactoryOf(target)));
         m_server->Bind(InetSocketAddress(TargetAddress(0), PORT));
         m_server->SetAcceptCallback(MakeNullCallback<bool, Ptr<Socket>, const Address&>(),
@@ -377,6 +373,20 @@ class MptcpTestCase : public TestCase
             m_client->SetSendCallback(MakeCallback(&MptcpTestCase::OnRoom, this));
             m_client->Connect(InetSocketAddress(TargetAddress(0), PORT));
         });
+    }
+
+    /**
+     * Have the host send bytes to the target, beginning after 0.1 s, then close.
+     * @param bytes how many
+     * @param host what the host speaks
+     * @param target what the target speaks
+     */
+    void Transfer(uint64_t bytes,
+                  Protocol host = Protocol::MPTCP,
+                  Protocol target = Protocol::MPTCP)
+    {
+        m_total = bytes;
+        Connect(host, target);
         Simulator::Schedule(MilliSeconds(100), [this]() {
             m_sending = true;
             OnRoom(m_client, m_client->GetTxAvailable());
@@ -844,6 +854,124 @@ class MptcpWindowTest : public MptcpTestCase
 };
 
 /**
+ * What the target reads is acknowledged where it came, not on each subflow, although the window of
+ * the connection has opened by more than half (mptcp_cleanup_rbuf()).
+ */
+class MptcpAckTest : public MptcpTestCase
+{
+  public:
+    MptcpAckTest()
+        : MptcpTestCase("only subflows that got data send ACKs", 4)
+    {
+    }
+
+  private:
+    void DoRun() override
+    {
+        uint32_t acks = 0;
+        for (const Ptr<NetemNetDevice>& device : m_target)
+        {
+            device->TraceConnectWithoutContext(
+                "Send",
+                Callback<void, Ptr<const Packet>, uint32_t>([&acks](Ptr<const Packet>, uint32_t) {
+                    acks += Simulator::Now() > MilliSeconds(100);
+                }));
+        }
+        constexpr uint32_t writes = 100;
+        constexpr uint32_t bytes = 1000;
+        m_total = writes * bytes;
+        // far more than the subflows' first windows
+        Config::SetDefault("ns3::MptcpSocket::RcvBuf", UintegerValue(1 << 20));
+        Connect();
+        for (uint32_t i = 0; i < writes; ++i)
+        {
+            Simulator::Schedule(MilliSeconds(101 + 5 * i), [this]() {
+                m_client->Send(MakePacket(m_sent, bytes));
+                m_sent += bytes;
+            });
+        }
+        Simulator::Stop(Seconds(2));
+        Simulator::Run();
+        Config::Reset();
+        NS_TEST_EXPECT_MSG_EQ(m_received, m_total, "all of it came");
+        NS_TEST_EXPECT_MSG_EQ(m_wrong, false, "unchanged");
+        NS_TEST_EXPECT_MSG_GT(acks, writes / 4, "and was acknowledged");
+        NS_TEST_EXPECT_MSG_LT_OR_EQ(acks, writes + 4, "at most once");
+    }
+};
+
+/**
+ * What is sent with MSG_MORE waits for more at the connection's level.
+ */
+class MptcpHoldTest : public MptcpTestCase
+{
+  public:
+    MptcpHoldTest()
+        : MptcpTestCase("what is sent with MSG_MORE waits for more", 4)
+    {
+    }
+
+  private:
+    /**
+     * Send a page.
+     * @param more with MSG_MORE
+     */
+    void SendPage(bool more)
+    {
+        m_client->Send(MakePacket(m_sent, PAGE), more ? TcpLinuxSocket::SEND_MORE : 0);
+        m_sent += PAGE;
+    }
+
+    /**
+     * Look at what has arrived.
+     * @param at when, in ms
+     * @param pages how many pages
+     * @param why what it shows
+     */
+    void Expect(uint32_t at, uint32_t pages, const std::string& why)
+    {
+        Simulator::Schedule(MilliSeconds(at), [this, pages, why]() {
+            NS_TEST_EXPECT_MSG_EQ(m_received, pages * PAGE, why);
+        });
+    }
+
+    void DoRun() override
+    {
+        m_total = 10 * PAGE;
+        Connect();
+        Simulator::Schedule(MilliSeconds(101), [this]() {
+            SendPage(true);
+            SendPage(true);
+        });
+        Expect(290, 0, "two pages wait");
+        Expect(400, 2, "but no longer than the retransmission timer takes");
+        Simulator::Schedule(MilliSeconds(401), [this]() {
+            SendPage(true);
+            SendPage(false);
+        });
+        Expect(440, 4, "the end of a message doesn't wait");
+        Simulator::Schedule(MilliSeconds(501), [this]() {
+            for (uint32_t page = 0; page < 4; ++page)
+            {
+                SendPage(true);
+            }
+        });
+        Expect(540, 8, "neither does a quarter of a burst");
+        Simulator::Schedule(MilliSeconds(601), [this]() {
+            SendPage(true);
+            SendPage(true);
+            m_client->Close();
+        });
+        Expect(640, 10, "nor what the connection ends with");
+        Simulator::Stop(Seconds(2));
+        Simulator::Run();
+        NS_TEST_EXPECT_MSG_EQ(m_wrong, false, "unchanged");
+    }
+
+    static constexpr uint32_t PAGE = 4096; //!< bytes
+};
+
+/**
  * The low half of the data sequence numbers wraps during the transfer, in the data and in 4-byte
  * data ACKs.
  */
@@ -1059,6 +1187,8 @@ class MptcpTestSuite : public TestSuite
         AddTestCase(new MptcpSchedulerTest("Redundant", Share::SAME), TestCase::Duration::QUICK);
         AddTestCase(new MptcpSchedulerTest("Blest", Share::LESS), TestCase::Duration::QUICK);
         AddTestCase(new MptcpWindowTest, TestCase::Duration::QUICK);
+        AddTestCase(new MptcpAckTest, TestCase::Duration::QUICK);
+        AddTestCase(new MptcpHoldTest, TestCase::Duration::QUICK);
         AddTestCase(new MptcpWrapTest, TestCase::Duration::QUICK);
         AddTestCase(new MptcpFastCloseTest, TestCase::Duration::QUICK);
     }
