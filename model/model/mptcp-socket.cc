@@ -56,9 +56,8 @@ MptcpSocket::GetTypeId()
                           MakeUintegerChecker<uint32_t>(2048))
             .AddAttribute("HoldMore",
                           "What is sent with MSG_MORE waits until there are so many bytes; 0: each "
-                          "Send() is pushed to a subflow at once, as Linux does without the "
-                          "project's patches.",
-                          UintegerValue(MptcpScheduler::BURST_BYTES / 4),
+                          "Send() is pushed to a subflow at once, as Linux does.",
+                          UintegerValue(0),
                           MakeUintegerAccessor(&MptcpSocket::m_holdMore),
                           MakeUintegerChecker<uint32_t>())
             .AddTraceSource("Send",

@@ -302,8 +302,8 @@ class MptcpSocket : public Socket
     void OnFastClose();
 
     /**
-     * Tell whether what was just queued waits for more, as mptcp_should_cork() of the project's
-     * kernel does: nothing is bound to a subflow that what follows may not go to.
+     * Tell whether what was just queued waits for more: nothing is bound to a subflow that what
+     * follows may not go to.
      * @param flags those of Send()
      * @return true: the next Send(), an ACK or the retransmission timer sends it
      */

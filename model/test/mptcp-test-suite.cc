@@ -938,6 +938,7 @@ class MptcpHoldTest : public MptcpTestCase
     void DoRun() override
     {
         m_total = 10 * PAGE;
+        Config::SetDefault("ns3::MptcpSocket::HoldMore", UintegerValue(4 * PAGE));
         Connect();
         Simulator::Schedule(MilliSeconds(101), [this]() {
             SendPage(true);
@@ -965,6 +966,7 @@ class MptcpHoldTest : public MptcpTestCase
         Expect(640, 10, "nor what the connection ends with");
         Simulator::Stop(Seconds(2));
         Simulator::Run();
+        Config::Reset();
         NS_TEST_EXPECT_MSG_EQ(m_wrong, false, "unchanged");
     }
 
