@@ -6,6 +6,7 @@ conversion run only when their input is another one than last time.
 """
 
 import argparse
+import fcntl
 import hashlib
 import os
 import re
@@ -98,8 +99,14 @@ def pdf(output: Path) -> Path:
     # The names of diagrams, in the .tex file, are hashes of their content.
     if renew(target, [directory / f"{NAME}.tex", *directory.glob("*.sty"), LOOK]):
         # Several runs: contents, references, and line numbers by the page.
-        run("latexmk", ["latexmk", "-g", "-lualatex", "-interaction=nonstopmode", "-halt-on-error",
-                        f"{NAME}.tex"], output / "log" / "latexmk.log", directory)
+        try:
+            run("latexmk", ["latexmk", "-g", "-lualatex", "-interaction=nonstopmode",
+                            "-halt-on-error", f"{NAME}.tex"],
+                output / "log" / "latexmk.log", directory)
+        except (BuildError, KeyboardInterrupt):
+            # The next run would trip over half an .aux file.
+            shutil.rmtree(directory)
+            raise
         if undefined := re.findall(r"Reference .*undefined|Citation .*undefined",
                                    (directory / f"{NAME}.log").read_text(errors="replace")):
             target.with_suffix(".pdf.inputs").unlink()
@@ -136,7 +143,14 @@ def site(output: Path, downloads: Iterable[Path]) -> Path:
 
 
 def build(output: Path) -> None:
-    """All of it. Raises BuildError."""
+    """All of it, one build at a time in a directory. Raises BuildError."""
+    output.mkdir(parents=True, exist_ok=True)
+    with (output / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _build(output)
+
+
+def _build(output: Path) -> None:
     begin = time.monotonic()
 
     def say(line: str) -> None:
