@@ -5,6 +5,7 @@ import json
 import tomllib
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lab_helpers import Lab, one_line_error
@@ -87,25 +88,36 @@ def test_first_packet_of_each_path_arrives(lab: Lab) -> None:
     assert max(worst) < 10, done.stdout
 
 
+def single_association(lab: Lab, directory: Path, topology: str) -> Any:
+    """What `perf` finds for one MPTCP association over the topology."""
+    (directory / "paths.toml").write_text(topology)
+    done = lab("perf", "--transport", "mptcp", "--topology", "paths.toml", "--ports", 1,
+               "--rw", "randread,randwrite", "--runtime", 1, "--json", "out.json")
+    assert done.returncode == 0, done.stderr
+    return json.loads((directory / "out.json").read_text())
+
+
+def carried(flows: list[dict[str, Any]], *directions: str) -> Counter[str]:
+    """Bytes by the host's address."""
+    count = Counter[str]()
+    for flow in flows:
+        count[flow["local"].partition("%")[0]] += sum(flow[each] for each in directions)
+    return count
+
+
 @pytest.mark.parametrize("family", ["ipv4", "ipv6"])
 @pytest.mark.parametrize("endpoints", ["none", "subflow"])
 def test_each_path_uses_its_own_link_both_ways(
     lab: Lab, tmp_path: Path, family: str, endpoints: str
 ) -> None:
     """Four subflows; the links' own counters show a quarter of the data on each, each way."""
-    (tmp_path / "four.toml").write_text(
+    result = single_association(lab, tmp_path, (
         f'paths = 4\nrate = "1000mbit"\nfamily = "{family}"\n[mptcp]\nsubflows = 3\n'
         f'host_endpoints = "{endpoints}"\n'
-        f'target_endpoints = "{"none" if endpoints == "subflow" else "signal"}"\n')
-    done = lab("perf", "--transport", "mptcp", "--topology", "four.toml", "--ports", 1,
-               "--rw", "randread,randwrite", "--runtime", 1, "--json", "out.json")
-    assert done.returncode == 0, done.stderr
-    result = json.loads((tmp_path / "out.json").read_text())
+        f'target_endpoints = "{"none" if endpoints == "subflow" else "signal"}"\n'))
     for rw, direction in (("randread", "bytes_received"), ("randwrite", "bytes_sent")):
-        carried: dict[str, int] = {}
-        for flow in result["subflows"][rw]:
-            carried[flow["local"]] = carried.get(flow["local"], 0) + flow[direction]
-        share = [count / sum(carried.values()) for count in carried.values()]
+        counts = carried(result["subflows"][rw], direction).values()
+        share = [count / sum(counts) for count in counts]
         assert len(share) == 4
         assert min(share) > 0.23, (rw, share)
     assert result["read_mib_s"] > 4 * 105
@@ -116,17 +128,11 @@ def test_each_path_uses_its_own_link_both_ways(
 def test_a_backup_path_is_left_alone_while_others_work(
     lab: Lab, tmp_path: Path, host: str, target: str
 ) -> None:
-    (tmp_path / "backup.toml").write_text(
+    result = single_association(lab, tmp_path, (
         f'rate = "1000mbit"\npath = [{{}}, {{}}, {{ backup = true }}]\n'
-        f'[mptcp]\nhost_endpoints = "{host}"\ntarget_endpoints = "{target}"\n')
-    done = lab("perf", "--transport", "mptcp", "--topology", "backup.toml", "--ports", 1,
-               "--rw", "randread,randwrite", "--runtime", 1, "--json", "out.json")
-    assert done.returncode == 0, done.stderr
-    result = json.loads((tmp_path / "out.json").read_text())
+        f'[mptcp]\nhost_endpoints = "{host}"\ntarget_endpoints = "{target}"\n'))
     for rw in ("randread", "randwrite"):
-        carried = Counter[str]()
-        for flow in result["subflows"][rw]:
-            carried[flow["local"].partition("%")[0]] += flow["bytes_sent"] + flow["bytes_received"]
-        assert carried["10.0.3.1"] < 10_000 < min(carried["10.0.1.1"], carried["10.0.2.1"]), carried
-        assert len(carried) == 3
+        counts = carried(result["subflows"][rw], "bytes_sent", "bytes_received")
+        assert counts["10.0.3.1"] < 10_000 < min(counts["10.0.1.1"], counts["10.0.2.1"]), counts
+        assert len(counts) == 3
     assert 2 * 105 < result["read_mib_s"] < 2 * 115

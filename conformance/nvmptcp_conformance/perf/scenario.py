@@ -165,10 +165,10 @@ class Settings(Section):
         links = list(self.paths().links)
         for event in sorted(self.event, key=lambda event: event.at):
             now = None
-            if event.netem():
+            if changed := event.netem():
                 before = links[event.path - 1]
-                now = replace(before, to_target=replace(before.to_target, **event.netem()),
-                              to_host=replace(before.to_host, **event.netem()))
+                now = replace(before, to_target=replace(before.to_target, **changed),
+                              to_host=replace(before.to_host, **changed))
                 links[event.path - 1] = now
             for moment in event.moments():
                 yield Change(moment, event.path, event.link, now)
