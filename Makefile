@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help setup kernel reproduce results perf cost docs test lint verdicts conformance mutants
 .PHONY: dissector install-dissector captures dissector-benchmark fuzz bisect selftest doctor clean
-.PHONY: model model-doc validate
+.PHONY: model model-doc validate state
 # the kernel build brings its own parallelism; lab runs are pinned to CPUs
 .NOTPARALLEL:
 
@@ -38,6 +38,10 @@ perf: $(READY) ## measure all scenarios, and renew docs/explanation/performance.
 cost: $(READY) ## measure CPU time a GiB, and renew docs/explanation/performance.md
 	@$(BIN)/nvmptcp-lab cost --functions 12 --json docs/results/cost.json $(ARGS)
 	@$(BIN)/python -m nvmptcp_conformance.perf.page
+
+state: $(READY) ## count what a target holds for each host, and renew docs/explanation/model.md
+	@$(BIN)/nvmptcp-lab state --json docs/results/state.json $(ARGS)
+	@$(BIN)/python -m nvmptcp_model.page
 
 docs: $(READY) ## the site, and the Technical Proposal as PDF and DOCX, in build/docs/
 	@tools/setup docs
@@ -83,9 +87,12 @@ model: $(READY) ## the ns-3 model, in build/model/
 		-DPython3_EXECUTABLE=$(CURDIR)/$(BIN)/python -DNS3_ROOT=$(NS3_ROOT) >build/model.log || \
 		{ cat build/model.log; exit 1; }; cmake --build build/model $(ARGS)'
 
-model-doc: model ## renew the tables of attributes in the model's documentation
+model-doc: model ## renew tables of attributes and pictures in the model's documentation
 	@build/model/nvme-mptcp-attributes >build/attributes.rst && \
 		mv build/attributes.rst model/doc/attributes.rst
+	@$(BIN)/nvmptcp-model examples --output build/model-examples
+	@mkdir -p model/doc/figures
+	@cp build/model-examples/*.png model/doc/figures/
 
 validate: model ## the model against the kernel; renew docs/explanation/model.md
 	@rm -f build/model-out/validate.json

@@ -6,7 +6,7 @@ import signal
 import sys
 from types import FrameType
 
-from . import build, cost, doctor, perf, reproduce, selftest, verbs
+from . import build, cost, doctor, perf, reproduce, selftest, state, verbs
 from .errors import LabError, ending
 
 TERMINATED = 143  # 128 + SIGTERM, as shells count
@@ -22,7 +22,7 @@ def parser() -> argparse.ArgumentParser:
         " interrupted, 143 terminated; `run` passes on the command's own.",
     )
     verb = top.add_subparsers(dest="verb", metavar="VERB", required=True)
-    for module in (build, verbs, perf, cost, reproduce, selftest, doctor):
+    for module in (build, verbs, perf, cost, state, reproduce, selftest, doctor):
         module.add_parser(verb)
     return top
 

@@ -18,6 +18,15 @@ def run(guest: boot.Guest, hosts: int, directory: Path) -> dict[str, Any]:
 
     guest: what all have in common. directory: with cell.json. Raises LabError.
     """
+    found = run_parts(guest, hosts, directory, "part")
+    return {rw: merge([part[rw] for part in found]) for rw in found[0]}
+
+
+def run_parts(guest: boot.Guest, hosts: int, directory: Path, module: str) -> list[Any]:
+    """Boot the target and the hosts, each with its part of this guest module, power off.
+
+    Returns what each left in `directory`, the target first. As `run`.
+    """
     verbs.require("ethtool", "gcc")
     paths = guest.topology
     assert paths
@@ -30,11 +39,10 @@ def run(guest: boot.Guest, hosts: int, directory: Path) -> dict[str, Any]:
         if capture:
             capture.mkdir(exist_ok=True)
         guests[name] = replace(
-            guest, command=boot.python("part", str(directory), name), capture=capture,
+            guest, command=boot.python(module, str(directory), name), capture=capture,
             script=end_script(paths, netns, number, hosts))
     separate.run(guests, len(paths.links), sys.stderr)
-    found = [json.loads((directory / name / "result.json").read_text()) for name in names]
-    return {rw: merge([part[rw] for part in found]) for rw in found[0]}
+    return [json.loads((directory / name / "result.json").read_text()) for name in names]
 
 
 def merge(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
