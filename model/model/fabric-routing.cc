@@ -132,7 +132,9 @@ FabricRouting::RouteInput(Ptr<const Packet> p,
                           const ErrorCallback& ecb)
 {
     const uint32_t from = m_ipv4->GetInterfaceForDevice(idev);
-    if (m_ipv4->IsDestinationAddress(header.GetDestination(), from))
+    // a switch's ports have no addresses, and there are too many to look at all of them
+    if (m_ipv4->GetNAddresses(from) > 0 &&
+        m_ipv4->IsDestinationAddress(header.GetDestination(), from))
     {
         if (lcb.IsNull())
         {

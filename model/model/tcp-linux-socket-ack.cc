@@ -12,7 +12,6 @@
 #include "ns3/tcp-congestion-ops.h"
 #include "ns3/tcp-header.h"
 #include "ns3/tcp-option-sack.h"
-#include "ns3/tcp-rate-ops.h"
 
 #include <algorithm>
 
@@ -1005,6 +1004,42 @@ TcpLinuxSocket::UpdatePacing()
     m_tcb->m_pacingRate = DataRate(rate * 8);
 }
 
+// tcp_rate_skb_delivered() and tcp_rate_gen(). Linux counts packets, this bytes.
+TcpRateOps::TcpRateSample
+TcpLinuxSocket::SampleRate(const TcpLinuxSendQueue::AckResult& acked,
+                           const TcpLinuxSendQueue::AckResult& sacked)
+{
+    TcpRateOps::TcpRateSample sample;
+    if (!acked.anyDelivered && !sacked.anyDelivered)
+    {
+        return sample;
+    }
+    const bool fromSack = sacked.anyDelivered &&
+                          (!acked.anyDelivered || sacked.newest.delivered > acked.newest.delivered);
+    const TcpLinuxSkb& newest = fromSack ? sacked.newest : acked.newest;
+    m_firstSent = newest.sent;
+    sample.m_isAppLimited = newest.appLimited;
+    sample.m_priorDelivered = newest.delivered;
+    sample.m_priorTime = newest.deliveredTime;
+    sample.m_sendElapsed = newest.sent - newest.firstSent;
+    sample.m_ackElapsed = Simulator::Now() - newest.deliveredTime;
+    sample.m_delivered = m_deliveredBytes - newest.delivered;
+    sample.m_interval = Max(sample.m_sendElapsed, sample.m_ackElapsed);
+    if (sample.m_interval < m_rttLinux.GetMin())
+    {
+        sample.m_interval = Time(0);
+        sample.m_priorTime = Time(0);
+        return sample;
+    }
+    const double rate = sample.m_delivered / sample.m_interval.GetSeconds();
+    sample.m_deliveryRate = DataRate(rate * 8.0);
+    if (!sample.m_isAppLimited || rate >= m_deliveryRate)
+    {
+        m_deliveryRate = rate;
+    }
+    return sample;
+}
+
 // tcp_cong_control()
 void
 TcpLinuxSocket::ControlCongestion(const AckFlags& flags,
@@ -1017,38 +1052,14 @@ TcpLinuxSocket::ControlCongestion(const AckFlags& flags,
     uint32_t mss = m_tcb->m_segmentSize;
     m_tcb->m_lastAckedSackedBytes = acked.deliveredBytes + sacked.deliveredBytes;
     m_tcb->m_isCwndLimited = IsCwndLimited();
+    TcpRateOps::TcpRateSample sample = SampleRate(acked, sacked);
     if (m_congestionControl->HasCongControl())
     {
         TcpRateOps::TcpRateConnection connection;
         connection.m_delivered = m_deliveredBytes;
         connection.m_deliveredTime = m_deliveredTime;
-        TcpRateOps::TcpRateSample sample;
-        bool fromSack = sacked.anyDelivered &&
-                        (!acked.anyDelivered || sacked.newest.delivered > acked.newest.delivered);
-        if (acked.anyDelivered || sacked.anyDelivered)
-        {
-            const auto& newest = fromSack ? sacked.newest : acked.newest;
-            m_firstSent = newest.sent;
-            connection.m_firstSentTime = newest.sent;
-            connection.m_txItemDelivered = newest.delivered;
-            sample.m_isAppLimited = newest.appLimited;
-            sample.m_priorDelivered = newest.delivered;
-            sample.m_priorTime = newest.deliveredTime;
-            sample.m_sendElapsed = newest.sent - newest.firstSent;
-            sample.m_ackElapsed = Simulator::Now() - newest.deliveredTime;
-            sample.m_delivered = m_deliveredBytes - newest.delivered;
-            sample.m_interval = Max(sample.m_sendElapsed, sample.m_ackElapsed);
-            if (sample.m_interval < m_rttLinux.GetMin())
-            {
-                sample.m_interval = Time(0);
-                sample.m_priorTime = Time(0);
-            }
-            else
-            {
-                sample.m_deliveryRate =
-                    DataRate(sample.m_delivered * 8.0 / sample.m_interval.GetSeconds());
-            }
-        }
+        connection.m_firstSentTime = m_firstSent;
+        connection.m_txItemDelivered = sample.m_priorDelivered;
         sample.m_bytesLoss = lost * mss;
         sample.m_priorInFlight = priorInFlight * mss;
         sample.m_ackedSacked = m_tcb->m_lastAckedSackedBytes;

@@ -4,6 +4,7 @@
 
 #include "tcp-linux-socket-factory.h"
 
+#include "tcp-flow-table.h"
 #include "tcp-linux-cubic.h"
 #include "tcp-linux-socket.h"
 
@@ -49,6 +50,7 @@ TcpLinuxSocketFactory::Install(const NodeContainer& nodes)
         {
             (*it)->AggregateObject(CreateObject<TcpLinuxSocketFactory>());
         }
+        TcpFlowTable::Install(*it);
     }
 }
 

@@ -30,7 +30,8 @@ class TcpLinuxSocketFactory : public SocketFactory
     static TypeId GetTypeId();
 
     /**
-     * Aggregate a factory to each node that has none yet. The internet stack must be installed.
+     * Aggregate a factory, and a TcpFlowTable, to each node that has none yet. The internet stack
+     * must be installed.
      * @param nodes the nodes
      */
     static void Install(const NodeContainer& nodes);

@@ -15,6 +15,7 @@
 #include "ns3/simulator.h"
 #include "ns3/tcp-header.h"
 #include "ns3/tcp-l4-protocol.h"
+#include "ns3/tcp-option-rfc793.h"
 #include "ns3/tcp-option-sack.h"
 #include "ns3/tcp-option-winscale.h"
 
@@ -32,7 +33,6 @@ constexpr uint32_t OPTION_SPACE = 40;    // RFC 9293 §3.1
 constexpr uint32_t TIMESTAMP_BYTES = 12; // option with padding
 constexpr uint32_t SACK_BASE = 4;        // kind, length and padding
 constexpr uint32_t SACK_BLOCK = 8;
-constexpr uint32_t MSS_OPTION = 4;        // of SYNs; ns-3's TcpHeader has it not
 const Time TIMEOUT_MIN = MilliSeconds(2); // TCP_TIMEOUT_MIN_US
 
 } // namespace
@@ -82,6 +82,9 @@ TcpLinuxSocket::SendHandshake(uint8_t flags)
     header.SetFlags(flags);
     header.SetSequenceNumber(m_tcb->m_nextTxSequence);
     header.SetAckNumber(m_tcb->m_rxBuffer->NextRxSequence());
+    auto mss = CreateObject<TcpOptionMSS>();
+    mss->SetMSS(std::min<uint32_t>(m_advMss, UINT16_MAX));
+    header.AppendOption(mss);
     AddOptions(header);
     if (m_winScalingEnabled)
     {
@@ -176,12 +179,7 @@ TcpLinuxSocket::SendSegment(Ptr<Packet> packet, TcpHeader& header, bool data)
         header.SetSourcePort(m_endPoint6->GetLocalPort());
         header.SetDestinationPort(m_endPoint6->GetPeerPort());
     }
-    uint32_t optionBytes = 0;
-    if (flags & TcpHeader::SYN)
-    {
-        optionBytes = MSS_OPTION;
-    }
-    else if ((flags & TcpHeader::ACK) && m_ready)
+    if (!(flags & TcpHeader::SYN) && (flags & TcpHeader::ACK) && m_ready)
     {
         AddSackBlocks(header, data);
         if (m_ecnEcho)
@@ -191,8 +189,7 @@ TcpLinuxSocket::SendSegment(Ptr<Packet> packet, TcpHeader& header, bool data)
     }
     uint32_t network = m_endPoint ? 20 : 40;
     uint32_t segment = data ? GetCurrentMss() : m_tcb->m_segmentSize;
-    packet->AddPacketTag(
-        GsoTag(packet->GetSize(), segment, network + header.GetSerializedSize() + optionBytes));
+    packet->AddPacketTag(GsoTag(packet->GetSize(), segment, network + header.GetSerializedSize()));
     m_txTrace(packet, header, this);
     if ((flags & TcpHeader::ACK) && m_ready)
     {

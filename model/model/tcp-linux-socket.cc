@@ -12,6 +12,7 @@
 
 #include "ns3/boolean.h"
 #include "ns3/ipv4-end-point.h"
+#include "ns3/ipv4-interface.h"
 #include "ns3/ipv4-l3-protocol.h"
 #include "ns3/ipv6-end-point.h"
 #include "ns3/ipv6-l3-protocol.h"
@@ -23,6 +24,7 @@
 #include "ns3/tcp-congestion-ops.h"
 #include "ns3/tcp-header.h"
 #include "ns3/tcp-l4-protocol.h"
+#include "ns3/tcp-option-rfc793.h"
 #include "ns3/tcp-option-ts.h"
 #include "ns3/uinteger.h"
 
@@ -46,6 +48,7 @@ constexpr uint32_t TIMESTAMP_BYTES = 12;       // option with padding
 constexpr uint32_t TCP_HEADER = 20;            // without options
 constexpr uint32_t IPV4_HEADER = 20;
 constexpr uint32_t IPV6_HEADER = 40;
+constexpr uint32_t MIN_MSS = 48;            // tcp_min_snd_mss
 constexpr uint32_t ANY_SEQUENCE = 1U << 30; // the base class's check of sequence numbers is off
 
 } // namespace
@@ -241,6 +244,7 @@ TcpLinuxSocket::TcpLinuxSocket(const TcpLinuxSocket& sock)
       m_compSackCount(sock.m_compSackCount),
       m_skbOverhead(sock.m_skbOverhead),
       m_pingpongThreshold(sock.m_pingpongThreshold),
+      m_peerMss(sock.m_peerMss),
       m_tsEcho(sock.m_tsEcho)
 {
     // a listening socket has no connection; whoever watches it doesn't watch the new one
@@ -254,6 +258,43 @@ TcpLinuxSocket::~TcpLinuxSocket()
 {
     m_compressEvent.Cancel();
     m_pacedEvent.Cancel();
+    if (m_flows)
+    {
+        m_flows->Remove(m_flow, this);
+    }
+}
+
+// Packets of an established connection need no search for their socket.
+void
+TcpLinuxSocket::EnterFlowTable()
+{
+    m_flowTableAsked = true;
+    m_flows = m_endPoint ? m_node->GetObject<TcpFlowTable>() : nullptr;
+    if (m_flows)
+    {
+        m_flow = {m_endPoint->GetLocalAddress(),
+                  m_endPoint->GetLocalPort(),
+                  m_endPoint->GetPeerAddress(),
+                  m_endPoint->GetPeerPort()};
+        m_flows->Add(m_flow, this);
+    }
+}
+
+bool
+TcpLinuxSocket::Receive(Ptr<Packet> packet,
+                        const Ipv4Header& header,
+                        uint16_t port,
+                        Ptr<Ipv4Interface> interface)
+{
+    // as Ipv4EndPointDemux: the end point may be gone, deaf, or bound to another device
+    if (!m_endPoint || !m_endPoint->IsRxEnabled() ||
+        (m_endPoint->GetBoundNetDevice() &&
+         m_endPoint->GetBoundNetDevice() != interface->GetDevice()))
+    {
+        return false;
+    }
+    m_endPoint->ForwardUp(packet, header, port, interface);
+    return true;
 }
 
 Ptr<TcpSocketBase>
@@ -391,6 +432,8 @@ TcpLinuxSocket::InitTransfer()
         return;
     }
     m_ready = true;
+    const uint32_t options = (m_timestampEnabled ? TIMESTAMP_BYTES : 0) + GetOptionBytes(true);
+    m_tcb->m_segmentSize = std::min(m_tcb->m_segmentSize, std::max(m_peerMss, MIN_MSS) - options);
     if (!m_winScalingEnabled)
     {
         m_rcvWindShift = m_sndWindShift = 0;
@@ -439,6 +482,12 @@ TcpLinuxSocket::DoForwardUp(Ptr<Packet> packet,
     }
     if (!established)
     {
+        if (flags & TcpHeader::SYN)
+        {
+            // a listener's goes to the new socket
+            auto option = DynamicCast<const TcpOptionMSS>(header.GetOption(TcpOption::MSS));
+            m_peerMss = option ? option->GetMSS() : UINT32_MAX;
+        }
         Ptr<TcpLinuxSocket> keep(this);
         TcpSocketBase::DoForwardUp(packet, fromAddress, toAddress);
         if (m_ready && m_state == ESTABLISHED)
@@ -448,6 +497,10 @@ TcpLinuxSocket::DoForwardUp(Ptr<Packet> packet,
         return;
     }
     Ptr<TcpLinuxSocket> keep(this); // the application may drop its reference
+    if (!m_flowTableAsked)
+    {
+        EnterFlowTable();
+    }
     packet->RemoveHeader(header);
     packet->RemoveAllPacketTags();
     m_rxTrace(packet, header, this);
@@ -826,6 +879,18 @@ Time
 TcpLinuxSocket::GetMinRtt() const
 {
     return m_rttLinux.GetMin();
+}
+
+double
+TcpLinuxSocket::GetDeliveryRate() const
+{
+    return m_deliveryRate;
+}
+
+Time
+TcpLinuxSocket::GetNewestDelivered() const
+{
+    return m_rackSent;
 }
 
 uint64_t

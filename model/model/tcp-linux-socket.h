@@ -5,12 +5,14 @@
 #ifndef TCP_LINUX_SOCKET_H
 #define TCP_LINUX_SOCKET_H
 
+#include "tcp-flow-table.h"
 #include "tcp-linux-receive-queue.h"
 #include "tcp-linux-receive-window.h"
 #include "tcp-linux-rtt.h"
 #include "tcp-linux-send-queue.h"
 #include "tcp-socket-type-id.h"
 
+#include "ns3/tcp-rate-ops.h"
 #include "ns3/tcp-socket-base.h"
 
 #include <optional>
@@ -58,6 +60,19 @@ class TcpLinuxSocket : public TcpSocketTypeId<TcpLinuxSocket, TcpSocketBase>
         SEND_MORE = 0x8000, //!< more follows at once: a partial segment waits for it
     };
 
+    /**
+     * Take a packet of this connection, from a TcpFlowTable.
+     * @param packet with its TCP header
+     * @param header its IP header
+     * @param port the peer's
+     * @param interface that it came in at
+     * @return whether it was taken; not if the connection has ended
+     */
+    bool Receive(Ptr<Packet> packet,
+                 const Ipv4Header& header,
+                 uint16_t port,
+                 Ptr<Ipv4Interface> interface);
+
     int Send(Ptr<Packet> p, uint32_t flags) override;
     int SendTo(Ptr<Packet> p, uint32_t flags, const Address& toAddress) override;
     Ptr<Packet> Recv(uint32_t maxSize, uint32_t flags) override;
@@ -85,6 +100,17 @@ class TcpLinuxSocket : public TcpSocketTypeId<TcpLinuxSocket, TcpSocketBase>
      * @return the pacing rate (sk_pacing_rate), in bytes per second
      */
     uint64_t GetPacingRateBytes() const;
+
+    /**
+     * @return the delivery rate last measured (tcpi_delivery_rate), in bytes per second, 0 without
+     *         samples. Where the application limits it the highest counts.
+     */
+    double GetDeliveryRate() const;
+
+    /**
+     * @return when the newest of the delivered packets was sent, < 0: none was delivered
+     */
+    Time GetNewestDelivered() const;
 
     /**
      * @return bytes of the stream that the peer has acknowledged
@@ -315,6 +341,8 @@ class TcpLinuxSocket : public TcpSocketTypeId<TcpLinuxSocket, TcpSocketBase>
     void SetWmem(std::string value);
     std::string GetWmem() const;
     void Input(Ptr<Packet> packet, const TcpHeader& header);
+
+    void EnterFlowTable(); //!< have packets handed to this socket without a search
     void Reset();
     void FinAcked();
     void FinReceived();
@@ -393,6 +421,8 @@ class TcpLinuxSocket : public TcpSocketTypeId<TcpLinuxSocket, TcpSocketBase>
     void InitReduction();
     void ReduceCwnd(uint32_t delivered, uint32_t lost, bool advanced);
     void EndReduction();
+    TcpRateOps::TcpRateSample SampleRate(const TcpLinuxSendQueue::AckResult& acked,
+                                         const TcpLinuxSendQueue::AckResult& sacked);
     void ControlCongestion(const AckFlags& flags,
                            uint32_t delivered,
                            uint32_t lost,
@@ -455,15 +485,20 @@ class TcpLinuxSocket : public TcpSocketTypeId<TcpLinuxSocket, TcpSocketBase>
     uint32_t m_pingpongThreshold;              //!< tcp_pingpong_thresh
 
     // both directions
-    bool m_configured{false}; //!< sizes are known
-    bool m_ready{false};      //!< the handshake is over
-    uint32_t m_advMss{0};     //!< MSS option
-    Time m_synSent{-1};       //!< time of the only SYN or SYN-ACK sent, < 0: none or several
-    uint64_t m_firstSeq{0};   //!< first byte sent
-    uint64_t m_firstRx{0};    //!< first byte received
-    uint32_t m_tsEcho{0};     //!< timestamp that the last packet echoed, 0: none
-    bool m_ecnEcho{false};    //!< congestion marks are to be echoed
-    bool m_ecnReduced{false}; //!< the peer is to be told that the window was reduced
+    bool m_configured{false};       //!< sizes are known
+    bool m_ready{false};            //!< the handshake is over
+    uint32_t m_advMss{0};           //!< MSS option sent
+    uint32_t m_peerMss{UINT32_MAX}; //!< MSS option received; without one no limit
+    Time m_synSent{-1};             //!< time of the only SYN or SYN-ACK sent, < 0: none or several
+    uint64_t m_firstSeq{0};         //!< first byte sent
+    uint64_t m_firstRx{0};          //!< first byte received
+    uint32_t m_tsEcho{0};           //!< timestamp that the last packet echoed, 0: none
+
+    bool m_flowTableAsked{false}; //!< whether EnterFlowTable() was called
+    Ptr<TcpFlowTable> m_flows;    //!< table that has this connection, if any
+    TcpFlowTable::Flow m_flow;    //!< under this key
+    bool m_ecnEcho{false};        //!< congestion marks are to be echoed
+    bool m_ecnReduced{false};     //!< the peer is to be told that the window was reduced
 
     // sending
     std::optional<TcpLinuxSendQueue> m_out; //!< what is to be sent and acknowledged
@@ -527,6 +562,7 @@ class TcpLinuxSocket : public TcpSocketTypeId<TcpLinuxSocket, TcpSocketBase>
     uint64_t m_deliveredBytes{0}; //!< bytes delivered
     Time m_deliveredTime;         //!< time of the last delivery
     Time m_firstSent;             //!< start of the sampled flight
+    double m_deliveryRate{0};     //!< bytes per second
     uint64_t m_appLimited{0};     //!< bytes delivered until which samples are app-limited
 
     // receiving

@@ -10,6 +10,7 @@
 #include "ns3/internet-stack-helper.h"
 #include "ns3/ipv4-address-helper.h"
 #include "ns3/ipv4-header.h"
+#include "ns3/ipv4-interface.h"
 #include "ns3/ipv4-l3-protocol.h"
 #include "ns3/net-device-container.h"
 #include "ns3/netem-device.h"
@@ -19,11 +20,14 @@
 #include "ns3/simulator.h"
 #include "ns3/string.h"
 #include "ns3/tcp-congestion-ops.h"
+#include "ns3/tcp-flow-table.h"
+#include "ns3/tcp-header.h"
 #include "ns3/tcp-linux-cubic.h"
 #include "ns3/tcp-linux-receive-queue.h"
 #include "ns3/tcp-linux-send-queue.h"
 #include "ns3/tcp-linux-socket-factory.h"
 #include "ns3/tcp-linux-socket.h"
+#include "ns3/tcp-option-rfc793.h"
 #include "ns3/test.h"
 #include "ns3/uinteger.h"
 
@@ -682,6 +686,70 @@ StreamTest::DoRun()
 
 /**
  * @ingroup nvme-mptcp-test
+ * Each end says the MSS of its link; segments are as large as the smaller one allows.
+ */
+class MssTest : public TestCase
+{
+  public:
+    /**
+     * @param clientMtu the client's MTU
+     * @param serverMtu the server's MTU
+     */
+    MssTest(uint32_t clientMtu, uint32_t serverMtu)
+        : TestCase("MSS: MTU " + std::to_string(clientMtu) + " to " + std::to_string(serverMtu)),
+          m_clientMtu(clientMtu),
+          m_serverMtu(serverMtu)
+    {
+    }
+
+  private:
+    void DoRun() override;
+
+    uint32_t m_clientMtu; //!< the client's MTU
+    uint32_t m_serverMtu; //!< the server's MTU
+};
+
+void
+MssTest::DoRun()
+{
+    Connection connection(MilliSeconds(1), 0);
+    connection.out->SetAttribute("Mtu", UintegerValue(m_clientMtu));
+    connection.back->SetAttribute("Mtu", UintegerValue(m_serverMtu));
+    connection.client->SetAttribute("Gso", BooleanValue(false));
+    std::vector<uint16_t> said;
+    auto watch = Callback<void, Ptr<const Packet>, uint32_t>([&](auto packet, uint32_t) {
+        auto copy = packet->Copy();
+        Ipv4Header ip;
+        TcpHeader tcp;
+        copy->RemoveHeader(ip);
+        copy->RemoveHeader(tcp);
+        const auto option = tcp.GetOption(TcpOption::MSS);
+        NS_TEST_EXPECT_MSG_EQ(bool(option), bool(tcp.GetFlags() & TcpHeader::SYN), "only in SYNs");
+        if (option)
+        {
+            said.push_back(DynamicCast<const TcpOptionMSS>(option)->GetMSS());
+        }
+    });
+    connection.out->TraceConnectWithoutContext("Send", watch);
+    connection.back->TraceConnectWithoutContext("Send", watch);
+    uint32_t largest = 0;
+    connection.client->TraceConnectWithoutContext(
+        "Transmit",
+        Callback<void, uint64_t, uint32_t, uint32_t, bool>(
+            [&](uint64_t, uint32_t size, uint32_t, bool) { largest = std::max(largest, size); }));
+    connection.WriteZeros(100000, 65536);
+    connection.Start();
+    Simulator::Stop(Seconds(1));
+    Simulator::Run();
+    NS_TEST_EXPECT_MSG_EQ(connection.count, 100000, "bytes received");
+    NS_TEST_ASSERT_MSG_EQ(said.size(), 2, "a SYN and a SYN-ACK");
+    NS_TEST_EXPECT_MSG_EQ(said[0], m_clientMtu - 40, "the client's");
+    NS_TEST_EXPECT_MSG_EQ(said[1], m_serverMtu - 40, "the server's");
+    NS_TEST_EXPECT_MSG_EQ(largest, std::min(m_clientMtu, m_serverMtu) - 40 - 12, "timestamps: 12");
+}
+
+/**
+ * @ingroup nvme-mptcp-test
  * Packets that are lost one by one are repaired without a time-out.
  */
 class RecoveryTest : public TestCase
@@ -975,6 +1043,65 @@ EcnTest::DoRun()
 
 /**
  * @ingroup nvme-mptcp-test
+ * Packets of an established connection are found without a search, those of a closed one aren't
+ * handed to a socket that is gone.
+ */
+class FlowTableTest : public TestCase
+{
+  public:
+    FlowTableTest()
+        : TestCase("table of flows")
+    {
+    }
+
+  private:
+    void DoRun() override;
+};
+
+void
+FlowTableTest::DoRun()
+{
+    constexpr uint32_t SEARCHED = 4; // handshake and first data, before the table has the flow
+    Connection connection(MilliSeconds(1), 1000000000);
+    uint64_t sent = 0;
+    connection.out->TraceConnectWithoutContext(
+        "Send",
+        Callback<void, Ptr<const Packet>, uint32_t>([&](Ptr<const Packet>, uint32_t) { sent++; }));
+    connection.WriteZeros(10000000, 65536);
+    connection.Start();
+    Simulator::Stop(Seconds(1));
+    Simulator::Run();
+    const auto table = connection.nodes.Get(1)->GetObject<TcpFlowTable>();
+    NS_TEST_EXPECT_MSG_EQ(connection.count, 10000000, "all has come");
+    NS_TEST_EXPECT_MSG_GT(sent, 100, "packets were sent");
+    NS_TEST_EXPECT_MSG_GT_OR_EQ(table->GetFound() + SEARCHED, sent, "they were found at once");
+    NS_TEST_EXPECT_MSG_LT(table->GetFound(), sent, "but for the handshake");
+
+    // what comes after the end is answered by TCP, as without the table
+    const uint64_t found = table->GetFound();
+    Address address;
+    connection.client->GetSockName(address);
+    const auto from = InetSocketAddress::ConvertFrom(address);
+    const TcpFlowTable::Flow flow{Ipv4Address("10.0.1.2"), 9, from.GetIpv4(), from.GetPort()};
+    table->Add(flow, PeekPointer(connection.server));
+    table->Remove(flow, PeekPointer(connection.server));
+    TcpHeader header;
+    header.SetSourcePort(from.GetPort());
+    header.SetDestinationPort(9);
+    auto packet = Create<Packet>();
+    packet->AddHeader(header);
+    Ipv4Header ip;
+    ip.SetSource(from.GetIpv4());
+    ip.SetDestination(Ipv4Address("10.0.1.2"));
+    const auto interface = connection.nodes.Get(1)->GetObject<Ipv4L3Protocol>()->GetInterface(1);
+    NS_TEST_EXPECT_MSG_EQ(table->Receive(packet, ip, interface),
+                          IpL4Protocol::RX_ENDPOINT_CLOSED,
+                          "nobody is there");
+    NS_TEST_EXPECT_MSG_EQ(table->GetFound(), found, "nothing is found");
+}
+
+/**
+ * @ingroup nvme-mptcp-test
  * Congestion controls of ns-3 work on the socket, one that paces too.
  */
 class OtherControlsTest : public TestCase
@@ -1214,6 +1341,9 @@ class TcpLinuxTestSuite : public TestSuite
         AddTestCase(new SendQueueTest, Duration::QUICK);
         AddTestCase(new ReceiveQueueTest, Duration::QUICK);
         AddTestCase(new AutosizeTest, Duration::QUICK);
+        AddTestCase(new MssTest(1500, 1500), Duration::QUICK);
+        AddTestCase(new MssTest(9000, 1500), Duration::QUICK);
+        AddTestCase(new MssTest(1500, 9000), Duration::QUICK);
         AddTestCase(new StreamTest(0, Time(0), 1000, true), Duration::QUICK);
         AddTestCase(new StreamTest(0.01, Time(0), 65536, true), Duration::QUICK);
         AddTestCase(new StreamTest(0.05, MilliSeconds(1), 1000, true), Duration::QUICK);
@@ -1225,6 +1355,7 @@ class TcpLinuxTestSuite : public TestSuite
         AddTestCase(new BufferTest, Duration::QUICK);
         AddTestCase(new LocalDropTest, Duration::QUICK);
         AddTestCase(new EcnTest, Duration::QUICK);
+        AddTestCase(new FlowTableTest, Duration::QUICK);
         AddTestCase(new OtherControlsTest, Duration::QUICK);
     }
 };
