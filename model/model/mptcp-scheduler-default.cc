@@ -9,10 +9,20 @@
 
 #include "ns3/boolean.h"
 
+#include <algorithm>
+
 namespace ns3
 {
 
 NS_OBJECT_ENSURE_REGISTERED(MptcpSchedulerDefault);
+
+namespace
+{
+
+/// Bytes of the shortest burst, and of the least that MSG_MORE data waits for.
+constexpr uint32_t BURST_LEAST = 4096;
+
+} // namespace
 
 TypeId
 MptcpSchedulerDefault::GetTypeId()
@@ -27,7 +37,20 @@ MptcpSchedulerDefault::GetTypeId()
                           "rate, as the project's kernel patch does.",
                           BooleanValue(true),
                           MakeBooleanAccessor(&MptcpSchedulerDefault::m_measured),
-                          MakeBooleanChecker());
+                          MakeBooleanChecker())
+            .AddAttribute("BurstByRate",
+                          "Give a slower subflow so short a burst that it lasts no longer than a "
+                          "whole one on the fastest, as the project's kernel patch does.",
+                          BooleanValue(true),
+                          MakeBooleanAccessor(&MptcpSchedulerDefault::m_burstByRate),
+                          MakeBooleanChecker())
+            .AddAttribute("HoldTime",
+                          "What is sent with MSG_MORE waits until there is as much as the subflow "
+                          "chosen last delivers in this time, as the project's kernel patch does; "
+                          "0: each Send() is pushed to a subflow at once.",
+                          TimeValue(MicroSeconds(16)),
+                          MakeTimeAccessor(&MptcpSchedulerDefault::m_holdTime),
+                          MakeTimeChecker(Time(0)));
     return tid;
 }
 
@@ -39,6 +62,7 @@ MptcpSchedulerDefault::ChooseSend(MptcpSocket& connection)
     };
     Ptr<MptcpSubflow> best;
     double shortest = 0;
+    uint64_t fastest = 0;
     for (const Ptr<MptcpSubflow>& subflow : GetCandidates(connection))
     {
         uint64_t& average = m_averageRate[subflow->GetId()];
@@ -50,6 +74,7 @@ MptcpSchedulerDefault::ChooseSend(MptcpSocket& connection)
                 continue;
             }
         }
+        fastest = std::max(fastest, average);
         const double linger = static_cast<double>(subflow->GetSndMemory()) / average;
         if (!best || linger < shortest)
         {
@@ -61,11 +86,23 @@ MptcpSchedulerDefault::ChooseSend(MptcpSocket& connection)
     {
         return {};
     }
+    uint64_t& average = m_averageRate[best->GetId()];
     Choice choice = Burst(connection, best);
+    if (m_burstByRate)
+    {
+        const auto share = static_cast<uint32_t>(BURST_BYTES * average / fastest);
+        choice.burst = std::min(choice.burst, std::max({share, BURST_LEAST, best->GetMss()}));
+    }
+    if (m_holdTime.IsStrictlyPositive())
+    {
+        const double held = best->GetDeliveryRate() * m_holdTime.GetSeconds();
+        choice.hold = std::clamp(static_cast<uint32_t>(std::min<double>(held, BURST_BYTES)),
+                                 BURST_LEAST,
+                                 BURST_BYTES / 4);
+    }
     if (choice.burst > 0)
     {
         const uint64_t queued = best->GetSndMemory();
-        uint64_t& average = m_averageRate[best->GetId()];
         average = (average * queued + rate(*best) * choice.burst) / (choice.burst + queued);
     }
     return choice;

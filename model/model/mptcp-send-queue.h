@@ -17,7 +17,7 @@ namespace ns3
 /**
  * @ingroup nvme-mptcp
  * What a connection has to send, and what it sent until the peer's data ACK. Like Linux's queue of
- * data fragments it is cut into chunks: the scheduler's bursts end between two of them.
+ * data fragments it is cut into chunks.
  */
 class MptcpSendQueue
 {

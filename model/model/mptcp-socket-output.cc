@@ -57,6 +57,7 @@ MptcpSocket::PushPending()
         {
             break;
         }
+        m_hold = choice.hold;
         const uint32_t bytes = PushBurst(choice.subflows, choice.burst);
         for (const Ptr<MptcpSubflow>& subflow : choice.subflows)
         {
@@ -98,6 +99,10 @@ MptcpSocket::PushBurst(const std::vector<Ptr<MptcpSubflow>>& subflows, uint32_t 
                 break;
             }
         }
+        if (burst > total)
+        {
+            bytes = std::min(bytes, burst - total); // a burst may end within a chunk
+        }
         const bool again = MptcpBefore(dsn, m_sendNext);
         for (const Ptr<MptcpSubflow>& subflow : subflows)
         {
@@ -113,7 +118,8 @@ MptcpSocket::PushBurst(const std::vector<Ptr<MptcpSubflow>>& subflows, uint32_t 
             m_sendNext = dsn + bytes;
         }
         total += bytes;
-        if (whole && (total >= burst || !first.HasSndMemory() || !first.IsActive()))
+        if ((whole || total == burst) &&
+            (total >= burst || !first.HasSndMemory() || !first.IsActive()))
         {
             break;
         }

@@ -54,12 +54,6 @@ MptcpSocket::GetTypeId()
                           UintegerValue(6291456),
                           MakeUintegerAccessor(&MptcpSocket::m_receiveBufferMost),
                           MakeUintegerChecker<uint32_t>(2048))
-            .AddAttribute("HoldMore",
-                          "What is sent with MSG_MORE waits until there are so many bytes; 0: each "
-                          "Send() is pushed to a subflow at once, as Linux does.",
-                          UintegerValue(0),
-                          MakeUintegerAccessor(&MptcpSocket::m_holdMore),
-                          MakeUintegerChecker<uint32_t>())
             .AddTraceSource("Send",
                             "Data given to a subflow for the first time.",
                             MakeTraceSourceAccessor(&MptcpSocket::m_sendTrace),
@@ -369,7 +363,7 @@ bool
 MptcpSocket::HoldsBack(uint32_t flags) const
 {
     return (flags & TcpLinuxSocket::SEND_MORE) && !m_fallback &&
-           m_sendQueue.GetEnd() - m_sendNext < m_holdMore &&
+           m_sendQueue.GetEnd() - m_sendNext < m_hold &&
            (m_sendUnacknowledged != m_sendNext || GetTxAvailable() > 0);
 }
 

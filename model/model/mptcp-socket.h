@@ -75,7 +75,7 @@ class MptcpSocket : public Socket
      * Send data.
      * @param packet the data
      * @param flags Linux's MSG_EOR (0x80): what is sent next goes into a segment of its own;
-     *        MSG_MORE (0x8000): more follows at once, see the attribute HoldMore
+     *        MSG_MORE (0x8000): more follows at once, see MptcpSchedulerDefault::HoldTime
      * @return bytes sent: all, or -1
      */
     int Send(Ptr<Packet> packet, uint32_t flags) override;
@@ -518,7 +518,7 @@ class MptcpSocket : public Socket
     uint32_t m_receiveBufferInitial;     //!< its first size (tcp_rmem)
     uint32_t m_receiveBufferMost;        //!< its largest size (tcp_rmem)
     uint32_t m_skbOverhead{0};           //!< memory of a packet held beside its data, in bytes
-    uint32_t m_holdMore;                 //!< bytes with MSG_MORE that are pushed
+    uint32_t m_hold{0};                  //!< bytes of MSG_MORE data that wait for more
     double m_windowRatio{0.5};           //!< share of the receive buffer that the window may use
     uint32_t m_readSpace{0};             //!< most read in one round trip
     uint32_t m_readBytes{0};             //!< read in this one

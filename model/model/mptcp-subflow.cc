@@ -358,14 +358,17 @@ MptcpSubflow::UpdateDrainRate()
         {
             return;
         }
-        if (elapsed >= DRAIN_SAMPLE)
+        const auto rate = static_cast<uint64_t>((acked - m_drainAcked) * 1e9 /
+                                                std::max<int64_t>(1, elapsed.GetNanoSeconds()));
+        // the acks took longer than the sending: the path was the limit, not the sender
+        const bool byPath = elapsed > (GetNewestDelivered() - m_drainSent) * 9 / 8;
+        if (elapsed >= DRAIN_SAMPLE && (byPath || (m_drainRate > 0 && rate > m_drainRate)))
         {
-            auto rate =
-                static_cast<uint64_t>((acked - m_drainAcked) * 1e9 / elapsed.GetNanoSeconds());
             m_drainRate = rate < m_drainRate ? (3 * m_drainRate + rate) / 4 : rate;
         }
     }
     m_drainStamp = inFlight ? Simulator::Now() : Time(0);
+    m_drainSent = GetNewestDelivered();
     m_drainAcked = acked;
 }
 
@@ -394,6 +397,7 @@ void
 MptcpSubflow::Reset(uint8_t reason)
 {
     NS_LOG_FUNCTION(this << +reason);
+    Ptr<MptcpSubflow> alive(this); // whoever hears of the end may drop the last reference
     m_failed = true;
     m_resetReason = reason;
     SendRST();
@@ -403,6 +407,7 @@ MptcpSubflow::Reset(uint8_t reason)
 void
 MptcpSubflow::FastClose()
 {
+    Ptr<MptcpSubflow> alive(this);
     m_failed = true;
     m_fastClose = true;
     SendEmptyPacket(TcpHeader::RST);

@@ -114,6 +114,7 @@ std::vector<Ptr<NvmeTcpRequest>>
 NvmeTcpQueue::Stop(bool close)
 {
     m_timer.Cancel();
+    m_timer = EventId(); // it has a reference to this queue
     m_ready = nullptr;
     m_failed = nullptr;
     if (m_socket)

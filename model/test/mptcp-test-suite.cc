@@ -6,15 +6,18 @@
 #include "ns3/config.h"
 #include "ns3/data-rate.h"
 #include "ns3/double.h"
-#include "ns3/inet-socket-address.h"
+#include "ns3/gso-tag.h"
 #include "ns3/internet-stack-helper.h"
 #include "ns3/ipv4-address-helper.h"
+#include "ns3/ipv6-address-helper.h"
+#include "ns3/mptcp-address.h"
 #include "ns3/mptcp-crypto.h"
 #include "ns3/mptcp-helper.h"
 #include "ns3/mptcp-mapping.h"
 #include "ns3/mptcp-option-tag.h"
 #include "ns3/mptcp-option.h"
 #include "ns3/mptcp-receive-queue.h"
+#include "ns3/mptcp-scheduler-default.h"
 #include "ns3/mptcp-send-queue.h"
 #include "ns3/mptcp-sequence.h"
 #include "ns3/mptcp-socket.h"
@@ -31,6 +34,7 @@
 #include <algorithm>
 #include <functional>
 #include <random>
+#include <set>
 #include <vector>
 
 using namespace ns3;
@@ -263,10 +267,12 @@ class MptcpTestCase : public TestCase
     /**
      * @param name what is tested
      * @param links number of links
+     * @param ipv6 their addresses are IPv6, and the nodes know no other
      */
-    MptcpTestCase(const std::string& name, uint32_t links)
+    MptcpTestCase(const std::string& name, uint32_t links, bool ipv6 = false)
         : TestCase(name),
-          m_links(links)
+          m_links(links),
+          m_ipv6(ipv6)
     {
     }
 
@@ -287,7 +293,10 @@ class MptcpTestCase : public TestCase
         RngSeedManager::SetRun(1);
         m_nodes.Create(2);
         InternetStackHelper internet;
-        internet.SetIpv6StackInstall(false);
+        internet.SetIpv4StackInstall(!m_ipv6);
+        internet.SetIpv6StackInstall(m_ipv6);
+        // addresses are of use at once, without duplicate address detection
+        Config::SetDefault("ns3::Icmpv6L4Protocol::DAD", BooleanValue(false));
         internet.Install(m_nodes);
         TcpLinuxSocketFactory::Install(m_nodes);
         for (uint32_t i = 0; i < m_links; ++i)
@@ -295,11 +304,18 @@ class MptcpTestCase : public TestCase
             auto [host, target] = NetemNetDevice::Connect(m_nodes.Get(0), m_nodes.Get(1));
             m_host.push_back(host);
             m_target.push_back(target);
-            Ipv4AddressHelper addresses(("10.0." + std::to_string(i + 1) + ".0").c_str(),
-                                        "255.255.255.0");
-            NetDeviceContainer ends(host);
-            ends.Add(target);
-            addresses.Assign(ends);
+            const std::string number = std::to_string(i + 1);
+            const NetDeviceContainer ends{NetDeviceContainer(host), NetDeviceContainer(target)};
+            if (m_ipv6)
+            {
+                Ipv6AddressHelper addresses(("fd00:" + number + "::").c_str(), 64);
+                m_addresses.emplace_back(addresses.Assign(ends).GetAddress(1, 1));
+            }
+            else
+            {
+                Ipv4AddressHelper addresses(("10.0." + number + ".0").c_str(), "255.255.255.0");
+                m_addresses.emplace_back(addresses.Assign(ends).GetAddress(1));
+            }
             for (const Ptr<NetemNetDevice>& device : {host, target})
             {
                 device->SetAttribute("Rate", DataRateValue(DataRate("100Mbps")));
@@ -318,9 +334,8 @@ class MptcpTestCase : public TestCase
         MptcpHelper::AssignStreams(m_nodes, 1000);
         for (uint32_t i = 0; i < m_links; ++i)
         {
-            m_endpoints.push_back(MptcpHelper::AddEndpoint(m_nodes.Get(1),
-                                                           TargetAddress(i),
-                                                           MptcpPathManager::SIGNAL));
+            m_endpoints.push_back(
+                MptcpHelper::AddEndpoint(m_nodes.Get(1), m_addresses[i], MptcpPathManager::SIGNAL));
         }
     }
 
@@ -332,16 +347,8 @@ class MptcpTestCase : public TestCase
         m_accepted = nullptr;
         m_host.clear();
         m_target.clear();
+        m_addresses.clear();
         m_nodes = NodeContainer();
-    }
-
-    /**
-     * @param link a link
-     * @return the target's address on it
-     */
-    static Ipv4Address TargetAddress(uint32_t link)
-    {
-        return Ipv4Address(("10.0." + std::to_string(link + 1) + ".2").c_str());
     }
 
     /**
@@ -362,7 +369,7 @@ class MptcpTestCase : public TestCase
     void Connect(Protocol host = Protocol::MPTCP, Protocol target = Protocol::MPTCP)
     {
         m_server = Socket::CreateSocket(m_nodes.Get(1), TypeId::LookupByName(FactoryOf(target)));
-        m_server->Bind(InetSocketAddress(TargetAddress(0), PORT));
+        m_server->Bind(MptcpWithPort(m_addresses[0], PORT));
         m_server->SetAcceptCallback(MakeNullCallback<bool, Ptr<Socket>, const Address&>(),
                                     MakeCallback(&MptcpTestCase::OnAccept, this));
         m_server->Listen();
@@ -371,7 +378,7 @@ class MptcpTestCase : public TestCase
             m_client->SetConnectCallback(MakeCallback(&MptcpTestCase::OnConnected, this),
                                          MakeNullCallback<void, Ptr<Socket>>());
             m_client->SetSendCallback(MakeCallback(&MptcpTestCase::OnRoom, this));
-            m_client->Connect(InetSocketAddress(TargetAddress(0), PORT));
+            m_client->Connect(MptcpWithPort(m_addresses[0], PORT));
         });
     }
 
@@ -495,6 +502,8 @@ class MptcpTestCase : public TestCase
     }
 
     uint32_t m_links;                                            //!< number of links
+    bool m_ipv6;                                                 //!< the links' addresses
+    std::vector<Address> m_addresses;                            //!< the target's, of each link
     std::vector<std::pair<std::string, std::string>> m_settings; //!< of the path managers
     NodeContainer m_nodes;                                       //!< host and target
     std::vector<Ptr<NetemNetDevice>> m_host;                     //!< the host's devices
@@ -901,6 +910,73 @@ class MptcpAckTest : public MptcpTestCase
 };
 
 /**
+ * The default scheduler gives an idle slow subflow a short burst, and says how much is held back.
+ */
+class MptcpBurstTest : public MptcpTestCase
+{
+  public:
+    MptcpBurstTest()
+        : MptcpTestCase("a burst is as long as the subflow is fast", 2)
+    {
+    }
+
+  private:
+    /**
+     * Choose for the connection, which is idle.
+     * @param attribute of the scheduler
+     * @param value what it is set to
+     * @return the choice
+     */
+    MptcpScheduler::Choice Choose(const std::string& attribute, const AttributeValue& value)
+    {
+        auto scheduler = CreateObject<MptcpSchedulerDefault>();
+        scheduler->SetAttribute(attribute, value);
+        return scheduler->ChooseSend(*GetConnection());
+    }
+
+    void DoRun() override
+    {
+        for (const auto& device : {m_host[0], m_target[0]})
+        {
+            device->SetAttribute("Rate", DataRateValue(DataRate("10Mbps")));
+        }
+        m_total = BATCHES * BATCH;
+        Connect();
+        for (uint32_t batch = 0; batch < BATCHES; ++batch)
+        {
+            Simulator::Schedule(MilliSeconds(100 + 10 * batch), [this]() {
+                m_client->Send(MakePacket(m_sent, BATCH), 0);
+                m_sent += BATCH;
+            });
+        }
+        Simulator::Schedule(Seconds(3), &MptcpBurstTest::Compare, this);
+        Simulator::Schedule(Seconds(4), [this]() { m_client->Close(); });
+        Simulator::Stop(Seconds(6));
+        Simulator::Run();
+        NS_TEST_EXPECT_MSG_EQ(m_received, m_total, "all of it came");
+    }
+
+    /// With all sent and acknowledged.
+    void Compare()
+    {
+        const auto whole = Choose("BurstByRate", BooleanValue(false));
+        const auto slow = Choose("BurstByRate", BooleanValue(true));
+        NS_TEST_ASSERT_MSG_EQ(whole.subflows.size(), 1, "somebody sends");
+        NS_TEST_ASSERT_MSG_EQ(slow.subflows.size(), 1, "somebody sends");
+        NS_TEST_EXPECT_MSG_EQ(slow.subflows[0]->GetId(), whole.subflows[0]->GetId(), "the same");
+        NS_TEST_EXPECT_MSG_EQ(whole.burst, MptcpScheduler::BURST_BYTES, "all are alike");
+        NS_TEST_EXPECT_MSG_EQ_TOL(slow.burst, 0.1 * whole.burst, 0.06 * whole.burst, "a tenth");
+        NS_TEST_EXPECT_MSG_EQ(slow.hold, 4096, "a page at least, of a slow one");
+        const auto held = Choose("HoldTime", TimeValue(Seconds(1))).hold;
+        NS_TEST_EXPECT_MSG_EQ(held, MptcpScheduler::BURST_BYTES / 4, "at most");
+        NS_TEST_EXPECT_MSG_EQ(Choose("HoldTime", TimeValue(Time(0))).hold, 0, "as Linux without");
+    }
+
+    static constexpr uint32_t BATCH = 60'000; //!< bytes
+    static constexpr uint32_t BATCHES = 100;  //!< in a second
+};
+
+/**
  * What is sent with MSG_MORE waits for more at the connection's level.
  */
 class MptcpHoldTest : public MptcpTestCase
@@ -918,7 +994,7 @@ class MptcpHoldTest : public MptcpTestCase
      */
     void SendPage(bool more)
     {
-        m_client->Send(MakePacket(m_sent, PAGE), more ? TcpLinuxSocket::SEND_MORE : 0);
+        m_client->Send(MakePacket(m_sent, PAGE), more ? uint32_t{TcpLinuxSocket::SEND_MORE} : 0);
         m_sent += PAGE;
     }
 
@@ -937,33 +1013,39 @@ class MptcpHoldTest : public MptcpTestCase
 
     void DoRun() override
     {
-        m_total = 10 * PAGE;
-        Config::SetDefault("ns3::MptcpSocket::HoldMore", UintegerValue(4 * PAGE));
+        m_total = 12 * PAGE;
+        // long enough for the most that is held back, a quarter of a burst
+        Config::SetDefault("ns3::MptcpSchedulerDefault::HoldTime", TimeValue(Seconds(1)));
         Connect();
-        Simulator::Schedule(MilliSeconds(101), [this]() {
+        // a choice has to be made, with a rate measured
+        for (uint32_t at : {101, 121})
+        {
+            Simulator::Schedule(MilliSeconds(at), &MptcpHoldTest::SendPage, this, false);
+        }
+        Simulator::Schedule(MilliSeconds(151), [this]() {
             SendPage(true);
             SendPage(true);
         });
-        Expect(290, 0, "two pages wait");
-        Expect(400, 2, "but no longer than the retransmission timer takes");
-        Simulator::Schedule(MilliSeconds(401), [this]() {
+        Expect(340, 2, "two pages wait");
+        Expect(450, 4, "but no longer than the retransmission timer takes");
+        Simulator::Schedule(MilliSeconds(451), [this]() {
             SendPage(true);
             SendPage(false);
         });
-        Expect(440, 4, "the end of a message doesn't wait");
-        Simulator::Schedule(MilliSeconds(501), [this]() {
+        Expect(490, 6, "the end of a message doesn't wait");
+        Simulator::Schedule(MilliSeconds(551), [this]() {
             for (uint32_t page = 0; page < 4; ++page)
             {
                 SendPage(true);
             }
         });
-        Expect(540, 8, "neither does a quarter of a burst");
-        Simulator::Schedule(MilliSeconds(601), [this]() {
+        Expect(590, 10, "neither does a quarter of a burst");
+        Simulator::Schedule(MilliSeconds(651), [this]() {
             SendPage(true);
             SendPage(true);
             m_client->Close();
         });
-        Expect(640, 10, "nor what the connection ends with");
+        Expect(690, 12, "nor what the connection ends with");
         Simulator::Stop(Seconds(2));
         Simulator::Run();
         Config::Reset();
@@ -1114,6 +1196,105 @@ class MptcpHandshakeTest : public MptcpTestCase
 };
 
 /**
+ * The same over IPv6: announced addresses, subflows, and segments with room for a longer header.
+ */
+class MptcpIpv6Test : public MptcpTestCase
+{
+  public:
+    /**
+     * @param protocol what both ends speak
+     */
+    explicit MptcpIpv6Test(Protocol protocol)
+        : MptcpTestCase(std::string("IPv6, lossy links: ") +
+                            (protocol == Protocol::MPTCP ? "MPTCP" : "TCP"),
+                        3,
+                        true),
+          m_protocol(protocol)
+    {
+    }
+
+  private:
+    void DoRun() override
+    {
+        for (uint32_t i = 0; i < m_links; ++i)
+        {
+            m_host[i]->SetAttribute("Loss", DoubleValue(0.005));
+            m_host[i]->TraceConnectWithoutContext("Send",
+                                                  MakeCallback(&MptcpIpv6Test::OnHostSends, this));
+            m_target[i]->TraceConnectWithoutContext(
+                "Send",
+                MakeCallback(&MptcpIpv6Test::OnTargetSends, this));
+        }
+        const bool mptcp = m_protocol == Protocol::MPTCP;
+        const std::size_t paths = mptcp ? m_links : 1;
+        const uint32_t payload = mptcp ? 1400 : 1428;
+        Transfer(5'000'000, m_protocol, m_protocol);
+        std::size_t subflows = 0;
+        Simulator::Schedule(MilliSeconds(99), [&]() {
+            subflows = mptcp ? GetConnection()->GetSubflows().size() : 1;
+        });
+        Simulator::Stop(Seconds(100));
+        Simulator::Run();
+        ExpectAll();
+        NS_TEST_EXPECT_MSG_EQ(subflows, paths, "subflows");
+        const std::set<Address> others(m_addresses.begin() + 1, m_addresses.end());
+        NS_TEST_EXPECT_MSG_EQ((m_announced == (mptcp ? others : std::set<Address>())),
+                              true,
+                              "the target announced its other addresses, as ADD_ADDR of IPv6");
+        // of 1500 bytes: 40 IPv6, 20 TCP, 12 timestamps, 28 DSS
+        NS_TEST_EXPECT_MSG_EQ(m_largest, payload, "of a full segment");
+        NS_TEST_EXPECT_MSG_EQ(m_onlyIpv6, true, "IP version of all packets");
+    }
+
+    /**
+     * @param packet what the host sends
+     * @param bytes its bytes on the wire
+     */
+    void OnHostSends(Ptr<const Packet> packet, uint32_t /* bytes */)
+    {
+        CheckVersion(packet);
+        GsoTag gso;
+        if (packet->PeekPacketTag(gso) && gso.GetSegments() > 1)
+        {
+            m_largest = std::max<uint32_t>(m_largest, gso.GetSegmentPayload());
+        }
+    }
+
+    /**
+     * @param packet what the target sends
+     * @param bytes its bytes on the wire
+     */
+    void OnTargetSends(Ptr<const Packet> packet, uint32_t /* bytes */)
+    {
+        CheckVersion(packet);
+        MptcpOptionTag tag;
+        packet->PeekPacketTag(tag);
+        for (const auto& option : DecodeMptcpOptions(tag.GetBytes()))
+        {
+            if (const auto* announced = std::get_if<MptcpAddAddr>(&option))
+            {
+                m_announced.insert(std::get<Ipv6Address>(announced->address));
+            }
+        }
+    }
+
+    /**
+     * @param packet an IP packet
+     */
+    void CheckVersion(Ptr<const Packet> packet)
+    {
+        uint8_t first = 0;
+        packet->CopyData(&first, 1);
+        m_onlyIpv6 = m_onlyIpv6 && first >> 4 == 6;
+    }
+
+    Protocol m_protocol;           //!< what both ends speak
+    std::set<Address> m_announced; //!< the target's addresses that it announced
+    uint32_t m_largest{0};         //!< most payload of a segment of the host's, in bytes
+    bool m_onlyIpv6{true};         //!< no packet was IPv4
+};
+
+/**
  * The host aborts the connection, MP_FASTCLOSE tells the target.
  */
 class MptcpFastCloseTest : public MptcpTestCase
@@ -1190,9 +1371,12 @@ class MptcpTestSuite : public TestSuite
         AddTestCase(new MptcpSchedulerTest("Blest", Share::LESS), TestCase::Duration::QUICK);
         AddTestCase(new MptcpWindowTest, TestCase::Duration::QUICK);
         AddTestCase(new MptcpAckTest, TestCase::Duration::QUICK);
+        AddTestCase(new MptcpBurstTest, TestCase::Duration::QUICK);
         AddTestCase(new MptcpHoldTest, TestCase::Duration::QUICK);
         AddTestCase(new MptcpWrapTest, TestCase::Duration::QUICK);
         AddTestCase(new MptcpFastCloseTest, TestCase::Duration::QUICK);
+        AddTestCase(new MptcpIpv6Test(Protocol::MPTCP), TestCase::Duration::QUICK);
+        AddTestCase(new MptcpIpv6Test(Protocol::TCP), TestCase::Duration::QUICK);
     }
 };
 

@@ -114,7 +114,7 @@ struct Bench
 
     NodeContainer nodes;                                                    ///< host, target
     std::vector<std::pair<Ptr<NetemNetDevice>, Ptr<NetemNetDevice>>> links; ///< host's, target's
-    std::vector<Ipv4Address> addresses;                                     ///< of ports
+    std::vector<Address> addresses;                                         ///< of ports
     NvmeTcpHelper helper;                                                   ///< makes the rest
     Ptr<NvmeTcpTarget> target;                                              ///< the target
     Ptr<NvmeDevice> device;                                                 ///< of its namespace
