@@ -6,9 +6,12 @@
 
 #include "ns3/gso-tag.h"
 #include "ns3/inet-socket-address.h"
+#include "ns3/inet6-socket-address.h"
+#include "ns3/ipv4.h"
 #include "ns3/mptcp-subflow.h"
 #include "ns3/object-vector.h"
 #include "ns3/simulator.h"
+#include "ns3/tcp-flow-table.h"
 #include "ns3/tcp-l4-protocol.h"
 
 #include <iomanip>
@@ -29,8 +32,38 @@ std::string
 Ip(const Address& address)
 {
     std::ostringstream text;
-    text << InetSocketAddress::ConvertFrom(address).GetIpv4();
+    if (Inet6SocketAddress::IsMatchingType(address))
+    {
+        text << Inet6SocketAddress::ConvertFrom(address).GetIpv6();
+    }
+    else
+    {
+        text << InetSocketAddress::ConvertFrom(address).GetIpv4();
+    }
     return text.str();
+}
+
+/// Connected sockets of a node.
+std::vector<Ptr<TcpLinuxSocket>>
+FindSockets(Ptr<Node> node)
+{
+    auto sockets = node->GetObject<TcpFlowTable>()->GetSockets();
+    if (!sockets.empty() || node->GetObject<Ipv4>())
+    {
+        return sockets;
+    }
+    // The table has no IPv6. This takes a time that grows with the square of the sockets.
+    ObjectVectorValue listed;
+    node->GetObject<TcpL4Protocol>()->GetAttribute("SocketList", listed);
+    for (auto entry = listed.Begin(); entry != listed.End(); entry++)
+    {
+        const Ptr<Object> object = entry->second;
+        if (auto socket = DynamicCast<TcpLinuxSocket>(object))
+        {
+            sockets.push_back(socket);
+        }
+    }
+    return sockets;
 }
 
 } // namespace
@@ -87,18 +120,10 @@ Counters::Collect()
     const NodeContainer ends = m_network.GetEnds();
     for (uint32_t i = 0; i < ends.GetN(); i++)
     {
-        ObjectVectorValue sockets;
-        ends.Get(i)->GetObject<TcpL4Protocol>()->GetAttribute("SocketList", sockets);
-        for (auto entry = sockets.Begin(); entry != sockets.End(); entry++)
+        for (const auto& socket : FindSockets(ends.Get(i)))
         {
-            const Ptr<Object> object = entry->second;
-            const auto socket = DynamicCast<TcpLinuxSocket>(object);
-            if (!socket)
-            {
-                continue;
-            }
             m_sockets.try_emplace(socket);
-            const auto subflow = DynamicCast<MptcpSubflow>(object);
+            const auto subflow = DynamicCast<MptcpSubflow>(socket);
             if (subflow && subflow->GetConnection())
             {
                 m_connections.try_emplace(subflow->GetConnection());

@@ -11,6 +11,7 @@
 #include "ns3/enum.h"
 #include "ns3/internet-stack-helper.h"
 #include "ns3/ipv4-address-helper.h"
+#include "ns3/ipv6.h"
 #include "ns3/mptcp-helper.h"
 #include "ns3/nvme-fabric-helper.h"
 #include "ns3/string.h"
@@ -19,7 +20,7 @@
 #include "ns3/uinteger.h"
 
 #include <cctype>
-#include <limits>
+#include <map>
 #include <sstream>
 
 using namespace ns3;
@@ -32,10 +33,18 @@ namespace
 
 constexpr uint32_t BOND = 100; // a bonding device has the addresses of a path with this number
 
-Ipv4Address
-Address(uint32_t path, uint32_t end)
+/// Gives a device fd00:NETWORK::END, as the lab does; ns-3's helper makes addresses of the MAC's.
+Ipv6Address
+AssignIpv6(Ptr<NetDevice> device, uint32_t network, uint32_t end)
 {
-    return Ipv4Address((10U << 24) | (path << 8) | end);
+    std::ostringstream text;
+    text << "fd00:" << std::hex << network << "::" << end;
+    const Ipv6Address address(text.str().c_str());
+    auto ipv6 = device->GetNode()->GetObject<Ipv6>();
+    const uint32_t interface = ipv6->AddInterface(device);
+    ipv6->AddAddress(interface, Ipv6InterfaceAddress(address, Ipv6Prefix(64)));
+    ipv6->SetUp(interface);
+    return address;
 }
 
 void
@@ -65,12 +74,42 @@ Scheduler(const std::string& name)
         }
         upper = letter == '-';
     }
-    TypeId found;
-    if (!TypeId::LookupByNameFailSafe(name, &found) && !TypeId::LookupByNameFailSafe(type, &found))
+    for (const auto& known : {name, type})
     {
-        throw BadInput("mptcp.scheduler: there is no class " + type + ", nor one named " + name);
+        if (IsClassOf(known, "ns3::MptcpScheduler"))
+        {
+            return TypeId::LookupByName(known);
+        }
     }
-    return found;
+    throw BadInput("mptcp.scheduler: there is no scheduler " + type + ", nor one named " + name);
+}
+
+/// net.ipv4.tcp_ecn: 0 off, 1 ask for it and accept it, 2 accept it
+void
+SetEcn(const std::string& value)
+{
+    const std::map<std::string, std::string> modes{{"0", "Off"}, {"1", "On"}, {"2", "AcceptOnly"}};
+    const auto mode = modes.find(value);
+    if (mode == modes.end())
+    {
+        throw BadInput("sysctl.net.ipv4.tcp_ecn: must be 0, 1 or 2, not " + value);
+    }
+    Config::SetDefault("ns3::TcpSocketBase::UseEcn", StringValue(mode->second));
+}
+
+/// net.ipv4.tcp_rmem and tcp_wmem: least, first and greatest size of a buffer, in bytes
+void
+SetBuffers(const std::string& name, const std::string& value)
+{
+    const BufferSizes sizes = ReadBufferSizes("sysctl." + name, value);
+    const bool read = name == "net.ipv4.tcp_rmem";
+    Config::SetDefault(read ? "ns3::TcpLinuxSocket::Rmem" : "ns3::TcpLinuxSocket::Wmem",
+                       StringValue(value));
+    if (read)
+    {
+        Config::SetDefault("ns3::MptcpSocket::RcvBuf", UintegerValue(sizes[1]));
+        Config::SetDefault("ns3::MptcpSocket::RcvBufMax", UintegerValue(sizes[2]));
+    }
 }
 
 } // namespace
@@ -88,7 +127,10 @@ Network::Network(const Settings& settings)
         m_hosts.Create(1);
         m_target.Create(1);
         InternetStackHelper internet;
-        internet.SetIpv6StackInstall(false);
+        internet.SetIpv4StackInstall(!settings.ipv6);
+        internet.SetIpv6StackInstall(settings.ipv6);
+        // addresses are of use at once, without a second of duplicate address detection
+        Config::SetDefault("ns3::Icmpv6L4Protocol::DAD", BooleanValue(false));
         internet.Install(GetEnds());
         BuildLinks();
     }
@@ -104,26 +146,18 @@ Network::SetSysctls() const
     }
     for (const auto& [name, value] : m_settings.sysctl)
     {
-        std::istringstream words(value);
-        uint64_t least = 0;
-        uint64_t first = 0;
-        uint64_t most = 0;
-        const bool read = name == "net.ipv4.tcp_rmem";
-        if (!read && name != "net.ipv4.tcp_wmem")
+        if (name == "net.ipv4.tcp_ecn")
         {
-            throw BadInput("sysctl." + name + ": the model has tcp_rmem and tcp_wmem only");
+            SetEcn(value);
         }
-        if (!(words >> least >> first >> most) || !(words >> std::ws).eof() || least > first ||
-            first > most || most > std::numeric_limits<int32_t>::max())
+        else if (name == "net.ipv4.tcp_rmem" || name == "net.ipv4.tcp_wmem")
         {
-            throw BadInput("sysctl." + name + ": must be three growing numbers, not " + value);
+            SetBuffers(name, value);
         }
-        Config::SetDefault(read ? "ns3::TcpLinuxSocket::Rmem" : "ns3::TcpLinuxSocket::Wmem",
-                           StringValue(value));
-        if (read)
+        else
         {
-            Config::SetDefault("ns3::MptcpSocket::RcvBuf", UintegerValue(first));
-            Config::SetDefault("ns3::MptcpSocket::RcvBufMax", UintegerValue(most));
+            throw BadInput("sysctl." + name +
+                           ": the model has tcp_ecn, tcp_rmem and tcp_wmem only");
         }
     }
 }
@@ -132,7 +166,6 @@ void
 Network::BuildLinks()
 {
     const bool bond = m_settings.bonding != "none";
-    Ipv4AddressHelper addresses;
     for (uint32_t path = 1; path <= m_settings.paths.size(); path++)
     {
         const auto& link = m_settings.paths[path - 1];
@@ -143,15 +176,30 @@ Network::BuildLinks()
         m_paths.emplace_back(host, target);
         if (!bond)
         {
-            addresses.SetBase(Address(path, 0), "255.255.255.0");
-            addresses.Assign(
-                NetDeviceContainer(NetDeviceContainer(host), NetDeviceContainer(target)));
-            m_ports.push_back(Address(path, 2));
+            Assign(path, host, target);
         }
     }
     if (bond)
     {
         BuildBond();
+    }
+}
+
+void
+Network::Assign(uint32_t network, Ptr<NetDevice> host, Ptr<NetDevice> target)
+{
+    if (m_settings.ipv6)
+    {
+        m_hostAddresses.emplace_back(AssignIpv6(host, network, 1));
+        m_ports.emplace_back(AssignIpv6(target, network, 2));
+    }
+    else
+    {
+        Ipv4AddressHelper helper(Ipv4Address((10U << 24) | (network << 8)), "255.255.255.0");
+        const auto interfaces =
+            helper.Assign(NetDeviceContainer(NetDeviceContainer(host), NetDeviceContainer(target)));
+        m_hostAddresses.emplace_back(interfaces.GetAddress(0));
+        m_ports.emplace_back(interfaces.GetAddress(1));
     }
 }
 
@@ -170,9 +218,7 @@ Network::BuildBond()
         }
         bonds.Add(bond);
     }
-    Ipv4AddressHelper addresses(Address(BOND, 0), "255.255.255.0");
-    addresses.Assign(bonds);
-    m_ports.push_back(Address(BOND, 2));
+    Assign(BOND, bonds.Get(0), bonds.Get(1));
 }
 
 void
@@ -210,7 +256,7 @@ Network::BuildFabric()
     m_devices = fabric.GetDevices();
     for (uint32_t path = 1; path <= paths; path++)
     {
-        m_ports.push_back(NvmeFabricHelper::GetTargetAddress(path));
+        m_ports.emplace_back(NvmeFabricHelper::GetTargetAddress(path));
     }
 }
 
@@ -229,7 +275,8 @@ Network::InstallSockets()
     mptcp.Set("Checksum", BooleanValue(wanted.checksum));
     mptcp.Set("Scheduler", TypeIdValue(Scheduler(wanted.scheduler)));
     mptcp.Install(GetEnds());
-    for (uint32_t path = 1; path <= m_settings.paths.size(); path++)
+    // with a bond there is one port, whatever the number of links
+    for (uint32_t path = 1; path <= m_ports.size(); path++)
     {
         const uint8_t backup = m_settings.paths[path - 1].backup ? MptcpPathManager::BACKUP : 0;
         if (wanted.targetEndpoints == "signal")
@@ -242,7 +289,7 @@ Network::InstallSockets()
             {
                 const auto address = m_settings.fabric
                                          ? NvmeFabricHelper::GetHostAddress(host, path)
-                                         : Address(path, 1);
+                                         : m_hostAddresses[path - 1];
                 const uint8_t mesh =
                     wanted.hostEndpoints == "fullmesh" ? MptcpPathManager::FULLMESH : 0;
                 mptcp.AddEndpoint(m_hosts.Get(host),
@@ -265,7 +312,7 @@ Network::GetTarget() const
     return m_target.Get(0);
 }
 
-std::vector<Ipv4Address>
+std::vector<Address>
 Network::GetPorts() const
 {
     const auto count = std::min<std::size_t>(m_settings.association.ports, m_ports.size());

@@ -7,7 +7,7 @@
 
 #include "cell-settings.h"
 
-#include "ns3/ipv4-address.h"
+#include "ns3/address.h"
 #include "ns3/netem-device.h"
 #include "ns3/node-container.h"
 
@@ -34,7 +34,7 @@ class Network
     ns3::Ptr<ns3::Node> GetTarget() const;
 
     /// @return addresses of the target's ports
-    std::vector<ns3::Ipv4Address> GetPorts() const;
+    std::vector<ns3::Address> GetPorts() const;
 
     /// @return all devices of links
     const std::vector<ns3::Ptr<ns3::NetemNetDevice>>& GetDevices() const;
@@ -51,9 +51,18 @@ class Network
   private:
     void SetSysctls() const; ///< those of the kernel, as attributes
     void BuildLinks();       ///< one a path
-    void BuildBond();        ///< one bonding device of all links, at both ends
-    void BuildFabric();      ///< switches
-    void InstallSockets();   ///< MPTCP and its endpoints, or TCP
+
+    /**
+     * Give both ends of a link an address, the first ones of a network.
+     * @param network its number, from 1
+     * @param host the host's end
+     * @param target the target's end
+     */
+    void Assign(uint32_t network, ns3::Ptr<ns3::NetDevice> host, ns3::Ptr<ns3::NetDevice> target);
+
+    void BuildBond();      ///< one bonding device of all links, at both ends
+    void BuildFabric();    ///< switches
+    void InstallSockets(); ///< MPTCP and its endpoints, or TCP
 
     const Settings& m_settings;
     ns3::NodeContainer m_hosts;
@@ -61,7 +70,8 @@ class Network
     std::vector<ns3::Ptr<ns3::NetemNetDevice>> m_devices;
     /// Of each path: the device that sends to the target, and the one that sends to the host
     std::vector<std::pair<ns3::Ptr<ns3::NetemNetDevice>, ns3::Ptr<ns3::NetemNetDevice>>> m_paths;
-    std::vector<ns3::Ipv4Address> m_ports;
+    std::vector<ns3::Address> m_hostAddresses; ///< on each path; none with a fabric
+    std::vector<ns3::Address> m_ports;
 };
 
 } // namespace cell

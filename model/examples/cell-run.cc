@@ -181,11 +181,19 @@ Run::StartFio()
     m_start = Simulator::Now();
     m_counters.Start();
     std::map<Ptr<Node>, Ptr<NvmeCpu>> cpus; // the lab's machines have one each
+    Ptr<UniformRandomVariable> late;
+    if (m_settings.fabric && m_settings.fabric->startWithin > 0)
+    {
+        late = CreateObjectWithAttributes<UniformRandomVariable>(
+            "Max",
+            DoubleValue(m_settings.fabric->startWithin));
+    }
     for (uint32_t host = 0; host < m_disks.size(); host++)
     {
         auto& cpu = cpus[m_network.GetHost(host)];
         cpu = cpu ? cpu : Create<NvmeCpu>();
-        m_jobs.push_back(m_helper.InstallJobs(m_disks[host], m_settings.fio.jobs, m_start, cpu));
+        const Time start = m_start + MicroSeconds(1) * (late ? late->GetValue() : 0);
+        m_jobs.push_back(m_helper.InstallJobs(m_disks[host], m_settings.fio.jobs, start, cpu));
         for (const auto& job : m_jobs.back())
         {
             job->SetBlockSizes(m_settings.fio.split);

@@ -8,6 +8,7 @@
 #include "ns3/string.h"
 #include "ns3/type-id.h"
 
+#include <iomanip>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -73,7 +74,8 @@ class Table
         if (!found->is_number() || found->get<double>() < low || found->get<double>() > high)
         {
             std::ostringstream why;
-            why << "must be a number from " << low << " to " << high << ", not " << *found;
+            why << std::setprecision(15) << "must be a number from " << low << " to " << high
+                << ", not " << *found;
             Fail(key, why.str());
         }
         return found->get<double>();
@@ -175,6 +177,36 @@ const std::map<std::string, std::string> LAB_ATTRIBUTES = {
     {"ns3::NvmeTcpTarget::CommandTime", "1536ns"},
     {"ns3::TcpLinuxSocket::Rmem", "4096 131072 16365056"},
     {"ns3::MptcpSocket::RcvBufMax", "16365056"},
+};
+
+// Attributes that other keys set.
+const std::map<std::string, std::string> OTHER_KEYS = {
+    {"ns3::FioJob::BlockSize", "fio.bs"},
+    {"ns3::FioJob::Direction", "fio.rw"},
+    {"ns3::FioJob::IoDepth", "fio.iodepth"},
+    {"ns3::FioJob::Random", "fio.rw"},
+    {"ns3::FioJob::Rate", "fio.rate_bytes_s"},
+    {"ns3::FioJob::ReadPercent", "fio.rwmixread"},
+    {"ns3::FioJob::Runtime", "fio.runtime"},
+    {"ns3::MptcpPathManager::AddAddrAccepted", "mptcp.add_addr_accepted"},
+    {"ns3::MptcpPathManager::Checksum", "mptcp.checksum"},
+    {"ns3::MptcpPathManager::Scheduler", "mptcp.scheduler"},
+    {"ns3::MptcpPathManager::Subflows", "mptcp.subflows"},
+    {"ns3::NetemNetDevice::Delay", "delay_us of a path"},
+    {"ns3::NetemNetDevice::EcnThreshold", "ecn_threshold of a path"},
+    {"ns3::NetemNetDevice::Jitter", "jitter_us of a path"},
+    {"ns3::NetemNetDevice::Limit", "limit of a path"},
+    {"ns3::NetemNetDevice::Loss", "loss of a path"},
+    {"ns3::NetemNetDevice::Mtu", "mtu"},
+    {"ns3::NetemNetDevice::Rate", "rate_bps of a path"},
+    {"ns3::NvmeMultipath::IoPolicy", "association.iopolicy"},
+};
+
+// What the classes that attributes name must be; ns-3 finds out when it makes an object.
+const std::map<std::string, std::string> BASES = {
+    {"ns3::MptcpPathManager::CongestionControl", "ns3::TcpCongestionOps"},
+    {"ns3::TcpLinuxSocketFactory::CongestionControl", "ns3::TcpCongestionOps"},
+    {"ns3::TcpLinuxSocketFactory::SocketType", "ns3::TcpLinuxSocket"},
 };
 
 constexpr double MANY = std::numeric_limits<uint32_t>::max();
@@ -358,6 +390,7 @@ Fabric
 ReadFabric(Table table, const Settings& settings)
 {
     Fabric fabric;
+    table.Need("kind");
     table.Text("kind", fabric.kind, {"switch", "leaf-spine"});
     uint32_t hosts = settings.association.hosts;
     table.Whole("hosts", hosts, 1, 100000);
@@ -372,6 +405,7 @@ ReadFabric(Table table, const Settings& settings)
     {
         fabric.uplink = ReadDirection(*uplink, table.Key("uplink"));
     }
+    fabric.startWithin = table.Number("start_within_us", 0, 0, LONG_US);
     table.End();
     return fabric;
 }
@@ -396,10 +430,44 @@ SetAttributes(const std::map<std::string, std::string>& attributes)
             throw BadInput("attributes." + name + ": can't be " + value + ", it is " +
                            information.checker->GetUnderlyingTypeInformation());
         }
+        if (const auto base = BASES.find(name);
+            base != BASES.end() && !IsClassOf(value, base->second))
+        {
+            throw BadInput("attributes." + name + ": " + value + " is no " + base->second);
+        }
+        if (name == "ns3::TcpLinuxSocket::Rmem" || name == "ns3::TcpLinuxSocket::Wmem")
+        {
+            ReadBufferSizes("attributes." + name, value);
+        }
     }
 }
 
 } // namespace
+
+BufferSizes
+ReadBufferSizes(const std::string& key, const std::string& text)
+{
+    std::istringstream words(text);
+    int64_t least = 0;
+    int64_t first = 0;
+    int64_t most = 0;
+    if (!(words >> least >> first >> most) || !(words >> std::ws).eof() || least < 0 ||
+        least > first || first > most || most > std::numeric_limits<int32_t>::max())
+    {
+        throw BadInput(key + ": must be three growing numbers, not " + text);
+    }
+    return {static_cast<uint32_t>(least),
+            static_cast<uint32_t>(first),
+            static_cast<uint32_t>(most)};
+}
+
+bool
+IsClassOf(const std::string& type, const std::string& base)
+{
+    ns3::TypeId found;
+    return ns3::TypeId::LookupByNameFailSafe(type, &found) && found.HasConstructor() &&
+           found.IsChildOf(ns3::TypeId::LookupByName(base));
+}
 
 Settings
 Read(const std::string& text)
@@ -426,11 +494,8 @@ Read(const std::string& text)
         table.Fail("paths", "there must be from 1 to 250 of them");
     }
     std::string family = "ipv4";
-    table.Text("family", family);
-    if (family != "ipv4")
-    {
-        table.Fail("family", "the model has ipv4 only, not " + family);
-    }
+    table.Text("family", family, {"ipv4", "ipv6"});
+    settings.ipv6 = family == "ipv6";
     table.Whole("mtu", settings.mtu, 576, 65535);
     const json nothing = json::object();
     auto sub = [&](const std::string& key) {
@@ -459,12 +524,27 @@ Read(const std::string& text)
     if (const json* fabric = table.Find("fabric"))
     {
         settings.fabric = ReadFabric(Table(*fabric, "fabric"), settings);
+        if (settings.ipv6)
+        {
+            table.Fail("family", "a fabric has ipv4 only");
+        }
+        if (settings.bonding != "none")
+        {
+            devices.Fail("bonding", "not together with a fabric");
+        }
     }
     Table output = sub("output");
     output.Text("pcap", settings.pcap);
     output.Text("trace", settings.trace);
     output.End();
     table.End();
+    for (const auto& [name, value] : settings.attributes)
+    {
+        if (const auto other = OTHER_KEYS.find(name); other != OTHER_KEYS.end())
+        {
+            throw BadInput("attributes." + name + ": has no effect here, set " + other->second);
+        }
+    }
     SetAttributes(LAB_ATTRIBUTES);
     SetAttributes(settings.attributes);
     return settings;

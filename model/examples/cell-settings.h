@@ -5,6 +5,7 @@
 #ifndef CELL_SETTINGS_H
 #define CELL_SETTINGS_H
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -21,6 +22,25 @@ struct BadInput : std::runtime_error
 {
     using std::runtime_error::runtime_error;
 };
+
+/// Least, first and greatest size of a buffer, in bytes
+using BufferSizes = std::array<uint32_t, 3>;
+
+/**
+ * Read net.ipv4.tcp_rmem or tcp_wmem, or ns-3's attribute of that.
+ * @param key what the error names
+ * @param text three growing numbers
+ * @return the numbers
+ * @throws BadInput if it isn't such
+ */
+BufferSizes ReadBufferSizes(const std::string& key, const std::string& text);
+
+/**
+ * @param type name of a class
+ * @param base name of another
+ * @return whether it is one of those, of which objects can be made
+ */
+bool IsClassOf(const std::string& type, const std::string& base);
 
 /// What one end of a link does to the packets it sends, as tc-netem(8)
 struct Direction
@@ -54,11 +74,12 @@ struct Event
 /// What lies between hosts and target in place of plain links
 struct Fabric
 {
-    std::string kind;   ///< "switch" or "leaf-spine"
-    uint32_t leaves{2}; ///< of leaf-spine
-    uint32_t spines{2}; ///< of leaf-spine
-    Direction hostLink; ///< both ways
-    Direction uplink;   ///< both ways
+    std::string kind;      ///< "switch" or "leaf-spine"
+    uint32_t leaves{2};    ///< of leaf-spine
+    uint32_t spines{2};    ///< of leaf-spine
+    Direction hostLink;    ///< both ways
+    Direction uplink;      ///< both ways
+    double startWithin{0}; ///< us: hosts start their jobs at random times within it
 };
 
 /// Service times of the target's devices
@@ -76,6 +97,7 @@ struct Settings
 {
     std::vector<Path> paths;
     uint32_t mtu{1500};
+    bool ipv6{false}; ///< the links' addresses
 
     struct
     {

@@ -8,11 +8,16 @@
 #include "ns3/internet-stack-helper.h"
 #include "ns3/ipv4-address-helper.h"
 #include "ns3/mptcp-helper.h"
+#include "ns3/mptcp-trace-helper.h"
 #include "ns3/netem-device.h"
+#include "ns3/nstime.h"
 #include "ns3/string.h"
 #include "ns3/tcp-linux-socket-factory.h"
 #include "ns3/uinteger.h"
 
+#include <filesystem>
+#include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -49,10 +54,25 @@ struct FourLinks
         }
     }
 
-    ns3::NodeContainer nodes;            ///< host, target
-    std::vector<ns3::Ipv4Address> ports; ///< the target's addresses
+    /**
+     * Write time series of all connections, as CSV, until this is gone.
+     * @param directory for the files; empty: none
+     */
+    void Trace(const std::string& directory)
+    {
+        if (!directory.empty())
+        {
+            std::filesystem::create_directories(directory);
+            traces = std::make_unique<ns3::MptcpTraceHelper>(directory, ns3::MilliSeconds(10));
+            traces->Start();
+        }
+    }
+
+    ns3::NodeContainer nodes;        ///< host, target
+    std::vector<ns3::Address> ports; ///< the target's addresses
     /// the host's and the target's end of each link
     std::vector<std::pair<ns3::Ptr<ns3::NetemNetDevice>, ns3::Ptr<ns3::NetemNetDevice>>> links;
+    std::unique_ptr<ns3::MptcpTraceHelper> traces; ///< what Trace() started
 };
 
 #endif // FOUR_LINKS_H

@@ -10,6 +10,8 @@
 #include "ns3/rng-seed-manager.h"
 #include "ns3/simulator.h"
 
+#include <cstdlib>
+#include <exception>
 #include <fstream>
 #include <iostream>
 #include <sstream>
@@ -27,7 +29,7 @@ All keys but "paths" may be left out. Paths have "to_target" and "to_host", both
 delay_us, jitter_us, loss (0 to 1), limit (packets) and ecn_threshold, and may have "backup":
 
 {"paths": [{"to_target": {"rate_bps": 1e9}, "to_host": {"rate_bps": 1e9, "delay_us": 100}}],
- "mtu": 1500,
+ "family": "ipv4", "mtu": 1500,
  "mptcp": {"subflows": 8, "add_addr_accepted": 8, "host_endpoints": "none",
            "target_endpoints": "signal", "scheduler": "default", "checksum": false},
  "sysctl": {"net.ipv4.tcp_rmem": "4096 131072 6291456"},
@@ -41,7 +43,7 @@ delay_us, jitter_us, loss (0 to 1), limit (packets) and ecn_threshold, and may h
  "attributes": {"ns3::NvmeTcpTarget::InCapsuleDataSize": "8192"},
  "device": {"read_us": 80, "write_us": 20, "distribution": "exponential", "parallelism": 64},
  "fabric": {"kind": "leaf-spine", "leaves": 4, "spines": 2, "host_link": {"rate_bps": 1e9},
-            "uplink": {"rate_bps": 1e10}},
+            "uplink": {"rate_bps": 1e10}, "start_within_us": 1e5},
  "output": {"pcap": "PREFIX", "trace": "DIRECTORY"}}
 )";
 
@@ -57,6 +59,7 @@ Fail(int code, const std::string& what)
 int
 main(int argc, char* argv[])
 {
+    std::set_terminate([] { std::_Exit(1); }); // ns-3's fatal errors, which have been printed
     const std::string argument = argc > 1 ? argv[1] : "-";
     if (argument == "--help" || argument == "-h")
     {
@@ -91,7 +94,7 @@ main(int argc, char* argv[])
     {
         return Fail(2, error.what());
     }
-    catch (const cell::Failure& error)
+    catch (const std::exception& error)
     {
         return Fail(1, error.what());
     }

@@ -22,13 +22,16 @@ int
 main(int argc, char* argv[])
 {
     bool mptcp = true;
+    std::string trace;
     double keepAlive = 1;
     CommandLine cmd(__FILE__);
     cmd.AddValue("mptcp", "one association over MPTCP, or native multipath over TCP", mptcp);
     cmd.AddValue("keepAlive", "keep alive timeout in s", keepAlive);
+    cmd.AddValue("trace", "directory for time series, as CSV", trace);
     cmd.Parse(argc, argv);
 
     FourLinks network;
+    network.Trace(trace);
     NvmeTcpHelper nvme(mptcp ? "ns3::MptcpSocketFactory" : "ns3::TcpLinuxSocketFactory");
     nvme.SetAttribute("IoPolicy", StringValue("round-robin"));
     nvme.SetAttribute("KeepAliveTimeout", TimeValue(Seconds(keepAlive)));

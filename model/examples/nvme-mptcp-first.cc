@@ -20,18 +20,21 @@ int
 main(int argc, char* argv[])
 {
     bool mptcp = true;
+    std::string trace;
     uint32_t depth = 32;
     CommandLine cmd(__FILE__);
     cmd.AddValue("mptcp", "MPTCP, or plain TCP", mptcp);
     cmd.AddValue("depth", "I/Os under way", depth);
+    cmd.AddValue("trace", "directory for time series, as CSV", trace);
     cmd.Parse(argc, argv);
 
     FourLinks network;
+    network.Trace(trace);
     NvmeTcpHelper nvme(mptcp ? "ns3::MptcpSocketFactory" : "ns3::TcpLinuxSocketFactory");
     nvme.SetAttribute("BlockSize", UintegerValue(131072));
     nvme.SetAttribute("IoDepth", UintegerValue(depth));
     nvme.SetAttribute("Runtime", TimeValue(Seconds(1)));
-    const std::vector<Ipv4Address> port = {network.ports[0]};
+    const std::vector<Address> port = {network.ports[0]};
     auto target = nvme.InstallTarget(network.nodes.Get(1), port);
     nvme.AddSubsystem(target, "nqn.2026-11.org.example:first");
     auto disk = nvme.Connect(network.nodes.Get(0), port, "nqn.2026-11.org.example:first");

@@ -5,7 +5,7 @@
 #include "nvme-tcp-helper.h"
 
 #include "ns3/abort.h"
-#include "ns3/inet-socket-address.h"
+#include "ns3/mptcp-address.h"
 #include "ns3/node.h"
 #include "ns3/simulator.h"
 
@@ -70,12 +70,14 @@ NvmeTcpHelper::Make() const
 }
 
 Ptr<NvmeTcpTarget>
-NvmeTcpHelper::InstallTarget(Ptr<Node> node, const std::vector<Ipv4Address>& addresses)
+NvmeTcpHelper::InstallTarget(Ptr<Node> node, const std::vector<Address>& addresses)
 {
     auto target = Make<NvmeTcpTarget>();
+    // at the end, so that sockets and those who wait for them let go of each other
+    Simulator::ScheduleDestroy(&NvmeTcpTarget::Dispose, target);
     for (const auto& address : addresses)
     {
-        target->AddPort(node, m_socketFactory, InetSocketAddress(address, PORT));
+        target->AddPort(node, m_socketFactory, MptcpWithPort(address, PORT));
     }
     return target;
 }
@@ -90,22 +92,19 @@ NvmeTcpHelper::AddSubsystem(Ptr<NvmeTcpTarget> target, const std::string& name)
 
 Ptr<NvmeMultipath>
 NvmeTcpHelper::Connect(Ptr<Node> host,
-                       const std::vector<Ipv4Address>& addresses,
+                       const std::vector<Address>& addresses,
                        const std::string& subsystem,
                        uint32_t perAddress)
 {
     auto disk = Make<NvmeMultipath>();
+    Simulator::ScheduleDestroy(&NvmeMultipath::Dispose, disk);
     const std::string name = "nqn.2014-08.org.nvmexpress:uuid:host" + std::to_string(++m_hosts);
     for (uint32_t i = 0; i < perAddress; i++)
     {
         for (const auto& address : addresses)
         {
             auto controller = Make<NvmeTcpController>();
-            controller->Setup(host,
-                              m_socketFactory,
-                              InetSocketAddress(address, PORT),
-                              subsystem,
-                              name);
+            controller->Setup(host, m_socketFactory, MptcpWithPort(address, PORT), subsystem, name);
             disk->AddPath(controller);
             Simulator::ScheduleNow(&NvmeTcpController::Start, controller);
         }

@@ -5,8 +5,8 @@
 #ifndef NVME_TCP_HELPER_H
 #define NVME_TCP_HELPER_H
 
+#include "ns3/address.h"
 #include "ns3/fio-job.h"
-#include "ns3/ipv4-address.h"
 #include "ns3/nvme-multipath.h"
 #include "ns3/nvme-tcp-target.h"
 #include "ns3/object-factory.h"
@@ -48,10 +48,10 @@ class NvmeTcpHelper
     /**
      * Make a target with a port on each address.
      * @param node where
-     * @param addresses of its ports
+     * @param addresses of its ports, each an Ipv4Address or Ipv6Address
      * @return the target; it has no subsystem yet
      */
-    Ptr<NvmeTcpTarget> InstallTarget(Ptr<Node> node, const std::vector<Ipv4Address>& addresses);
+    Ptr<NvmeTcpTarget> InstallTarget(Ptr<Node> node, const std::vector<Address>& addresses);
 
     /**
      * Give a target a subsystem with a namespace.
@@ -64,13 +64,13 @@ class NvmeTcpHelper
     /**
      * Connect a host, when the simulation starts.
      * @param host the host
-     * @param addresses of the target's ports
+     * @param addresses of the target's ports, each an Ipv4Address or Ipv6Address
      * @param subsystem NQN
      * @param perAddress controllers for each of them
      * @return the block device
      */
     Ptr<NvmeMultipath> Connect(Ptr<Node> host,
-                               const std::vector<Ipv4Address>& addresses,
+                               const std::vector<Address>& addresses,
                                const std::string& subsystem,
                                uint32_t perAddress = 1);
 

@@ -5,10 +5,12 @@ import functools
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from .schema import ModelSettings
 ROOT = Path(__file__).parents[2]
 PROGRAM, LIBRARY = "nvme-mptcp-cell", "libnvme-mptcp.so"
 USAGE = 2  # the program's exit code for what its input can't be
+_FATAL = re.compile(r'\bmsg="(.*)", \+')  # of NS_ABORT_MSG, NS_FATAL_ERROR, NS_ASSERT_MSG
 
 _running: set[int] = set()
 _lock = threading.Lock()
@@ -124,13 +127,20 @@ def run_program(program: Path, text: str) -> tuple[dict[str, Any], Any]:
         stderr.seek(0)
         said = [line for line in stderr.read().decode(errors="replace").splitlines() if line]
         if process.returncode:
-            words = said[-1].removeprefix(f"{PROGRAM}: ") if said else "it said nothing"
+            words = _last_words(said)
             raise _error(process.returncode, words)
         try:
             result: dict[str, Any] = json.load(stdout)
         except ValueError as error:
             raise LabError(f"{program.name} printed no JSON: {error}") from None
         return result, usage
+
+
+def _last_words(said: Sequence[str]) -> str:
+    """What a program that failed said last; ns-3's fatal errors have their text in a line of it."""
+    fatal = [found[1] for found in map(_FATAL.search, said) if found]
+    return fatal[-1] if fatal else said[-1].removeprefix(f"{PROGRAM}: ") if said else (
+        "it said nothing")
 
 
 def _error(code: int, words: str) -> LabError:

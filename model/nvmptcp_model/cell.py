@@ -38,7 +38,9 @@ def _fabric(fabric: Fabric, hosts: int) -> dict[str, Any] | None:
         return None
     return {"kind": fabric.kind, "hosts": hosts, "leaves": fabric.leaves, "spines": fabric.spines,
             "host_link": direction(fabric.host_link(), fabric.ecn_threshold),
-            "uplink": direction(fabric.uplink(), fabric.ecn_threshold)}
+            "uplink": direction(fabric.uplink(), fabric.ecn_threshold),
+            "start_within_us": (units.microseconds(fabric.start_within) if fabric.start_within
+                                else 0)}
 
 
 def document(settings: ModelSettings, seed: int, pcap: str | None = None,

@@ -53,10 +53,12 @@ class Fabric(Section):
     uplink_rate: str | None = Field(None, description="of each link between leaf and spine")
     uplink_delay: str | None = Field(None, description="of each link between leaf and spine")
     uplink_limit: int = Field(1000, ge=1, description="of each of its queues, packets")
+    start_within: str | None = Field(None, description="hosts start their jobs at random times"
+                                     " within it, a time. Default: all at once")
     ecn_threshold: int | None = Field(None, ge=1, description="packets in any queue, the paths' as"
                                       " well, from which ECN-capable ones are marked")
 
-    @field_validator("host_rate", "uplink_rate", "host_delay", "uplink_delay")
+    @field_validator("host_rate", "uplink_rate", "host_delay", "uplink_delay", "start_within")
     @classmethod
     def _unit(cls, value: str | None, info: Any) -> str | None:
         if value is not None:
@@ -86,10 +88,11 @@ class ModelSettings(Settings):
             given = self.fabric.model_fields_set - {"kind", "ecn_threshold"}
             for key in sorted(given):
                 yield ("fabric", key), "needs fabric.kind = \"switch\" or \"leaf-spine\""
-        elif self.devices.bonding != "none":
-            yield ("devices", "bonding"), "not together with a fabric"
-        if self.paths().family != "ipv4":
-            yield ("topology", "family"), "the model has IPv4 only"
+        else:
+            if self.devices.bonding != "none":
+                yield ("devices", "bonding"), "not together with a fabric"
+            if self.paths().family != "ipv4":
+                yield ("topology", "family"), "the model's fabrics have IPv4 only"
         for name in self.attributes:
             if name.count("::") < 2:
                 yield ("attributes", name), "is not of the form ns3::CLASS::ATTRIBUTE"

@@ -111,7 +111,8 @@ def _sweep(args: argparse.Namespace) -> int:
     from nvmptcp_conformance.perf import results
 
     if not LEAST <= args.runs <= args.most:
-        raise UsageError(f"--runs {args.runs}: from {LEAST} to --most ({args.most})")
+        raise UsageError(f"--runs {args.runs} --most {args.most}: at least {LEAST} runs, and no"
+                         " more than --most")
     scenarios = verbs.choose(args, args.scenarios)
     if args.list:
         return perf_verbs.show(scenarios)

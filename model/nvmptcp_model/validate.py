@@ -53,6 +53,7 @@ def _validate(args: argparse.Namespace) -> int:
         args.scenarios or ["all"], args.only,
         lambda name: validation.without(schema.find(name), listed.left_out), scenario.names())
     kernel = results.load(args.kernel or validation.KERNEL)
+    validation.require(scenarios, kernel)
     output = lab_verbs.directory(args.output, "--output")
     assert output
     model = runner.run(scenarios, perf_verbs.cache_directory(args.cache, verbs.CACHE),

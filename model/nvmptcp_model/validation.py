@@ -138,18 +138,26 @@ def tolerance(settings: Settings, figure: str) -> float:
     return IMPAIRED if impaired else LOSSLESS
 
 
+def require(scenarios: Sequence[Scenario], kernel: ResultSet) -> None:
+    """Raises LabError when the kernel's results lack a cell."""
+    measured = {(cell.scenario, cell.name) for cell in kernel.cells}
+    for one in scenarios:
+        for cell in one.cells:
+            if (one.name, cell.name) not in measured:
+                raise LabError(f"{kernel.source} has no cell {one.name!r}: {cell.name!r}:"
+                               " `make perf` measures it")
+
+
 def check(scenarios: Sequence[Scenario], kernel: ResultSet, model: ResultSet,
           listed: Listed) -> Validation:
     """Raises LabError where one of the two lacks a cell or a figure."""
+    require(scenarios, kernel)
     measured = {(cell.scenario, cell.name): cell for cell in kernel.cells}
     simulated = {(cell.scenario, cell.name): cell for cell in model.cells}
     checks: list[Check] = []
     for one in scenarios:
         for cell in one.cells:
             place = (one.name, cell.name)
-            if place not in measured:
-                raise LabError(f"{kernel.source} has no cell {one.name!r}: {cell.name!r}:"
-                               " `make perf` measures it")
             checks += _cell(cell.settings, measured[place], simulated[place])
     return Validation(kernel.source, model.source, tuple(checks), listed.causes, listed.left_out)
 

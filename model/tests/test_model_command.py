@@ -53,6 +53,17 @@ def test_results_and_what_is_kept(model: Model, tmp_path: Path) -> None:
     assert _cells(tmp_path / "model-out") == cells
 
 
+def test_ipv6_paths_carry_a_little_less(model: Model, tmp_path: Path) -> None:
+    done = model("run", "tiny.toml", "--set", "topology.family=ipv6")
+    assert done.returncode == 0, done.stderr
+    cells = _cells(tmp_path / "model-out")
+    tcp, mptcp = (cells[f"transport {name}"]["figures"] for name in ("tcp", "mptcp"))
+    # headers are 20 bytes longer in each segment of 1448
+    assert tcp["read_mib_s"]["median"] == pytest.approx(ONE_PATH * 1428 / 1448, rel=0.01)
+    assert 1.8 < mptcp["read_mib_s"]["median"] / ONE_PATH < 2
+    assert 0.45 < mptcp["path1_share"]["median"] < 0.55
+
+
 def test_the_same_seed_gives_the_same_result(model: Model, tmp_path: Path) -> None:
     results = []
     for cache in ("one", "two"):
@@ -120,7 +131,29 @@ def test_a_benchmark_fits_a_line(model: Model, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     (line,) = json.loads((tmp_path / "out" / "benchmark.json").read_text())["lines"]
     assert all(point["events"] > 0 for point in line["points"])
-    assert line["slope"] > 0
+    assert line["cpu"]["slope"] > 0
+    assert line["events"]["r_squared"] > 0.95, "each link has the same load"
+
+
+def test_ecn_is_off_accepted_or_asked_for(model: Model) -> None:
+    tiny = ("run", "tiny.toml", "--only", "mptcp", "--set")
+    for value in (0, 1, 2):
+        done = model(*tiny, f'topology.sysctl={{"net.ipv4.tcp_ecn" = {value}}}')
+        assert done.returncode == 0, done.stderr
+    wrong = model(*tiny, 'topology.sysctl={"net.ipv4.tcp_ecn" = 3}')
+    assert wrong.returncode == 2
+    assert "sysctl.net.ipv4.tcp_ecn: must be 0, 1 or 2, not 3" in wrong.stderr
+
+
+def test_the_examples_are_drawn(model: Model, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    done = model("examples", "--output", "out")
+    assert done.returncode == 0, done.stderr
+    for name in ("first", "failure", "policies"):
+        picture = (tmp_path / "out" / f"nvme-mptcp-{name}.svg").read_text()
+        # the target's address on the last link: MPTCP, or a policy, has used it
+        assert "10.0.4.2" in picture
+    assert "policies: MPTCP: " in done.stdout
 
 
 def test_interrupted_it_ends_with_its_runs(built: Path, tmp_path: Path) -> None:
@@ -156,7 +189,7 @@ def test_interrupted_it_ends_with_its_runs(built: Path, tmp_path: Path) -> None:
      "scheduler"),
     (["run", "tiny.toml", "--trace", "out"], "--trace: of a single cell, but there are 2"),
     (["run", "tiny.toml", "--only", "nothing"], "--only nothing: no cell has these words"),
-    (["sweep", "tiny.toml", "--runs", "3"], "--runs 3: from 6 to --most (100)"),
+    (["sweep", "tiny.toml", "--runs", "3"], "--runs 3 --most 100: at least 6 runs"),
     (["sweep", "tiny.toml", "--figures", "speed"], "--figures speed: tiny: transport tcp has none"),
     (["plot", "tiny.toml"], "neither a result set of `perf run` nor fio's JSON"),
     (["validate", "tiny.toml", "--kernel", "tiny.toml"], "neither a result set"),

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The page about the model says what its results say, and of the scenarios as they are."""
 
-import json
 from pathlib import Path
 
 import pytest
 from nvmptcp_conformance.perf import results
 from nvmptcp_conformance.perf.page import essence
 from nvmptcp_conformance.perf.results import Figure, ResultSet
+from nvmptcp_lab.errors import LabError
 from nvmptcp_model import page, schema, validation
 
-LINE = {"what": "links", "slope": 0.5, "intercept": 0.1, "r_squared": 0.99,
+FIT = {"slope": 0.5, "intercept": 0.1, "r_squared": 0.99}
+LINE = {"what": "links", "cpu": FIT, "events": FIT,
         "points": [{"x": 1, "events": 1000, "cpu_seconds": 0.5, "peak_memory_kib": 2048,
                     "mib_s": 114.0}]}
 
@@ -26,7 +27,7 @@ def _validation(model: float) -> validation.Validation:
 def _page(model: float) -> str:
     cell = results.CellResult("own", "all", {"a": "all"}, {"read_mib_s": Figure.of([7])})
     own = ResultSet("model", {"own": {"title": "Own", "answers": "What?"}}, (cell,))
-    return page.render(_validation(model), own, {"seconds": 2, "lines": [LINE]})
+    return page.render(_validation(model), own, {"seconds": 2, "lines": [LINE]}, {})
 
 
 def test_what_is_outside_has_its_cause_or_none() -> None:
@@ -48,8 +49,9 @@ def test_scenarios_that_were_not_simulated_are_named() -> None:
 
 def test_the_page_is_what_the_results_give() -> None:
     found, own = validation.load(page.VALIDATION), results.load(page.OWN)
-    costs = json.loads(page.BENCHMARK.read_text())
-    assert page.render(found, own, costs) == page.PAGE.read_text(), "`make validate` renews it"
+    costs, state = (page.read(path, {}) for path in (page.BENCHMARK, page.STATE))
+    assert page.render(found, own, costs, state) == page.PAGE.read_text(), (
+        "`make validate` renews it, and `make state` what a host takes")
     assert essence(own) == own
 
 
@@ -66,7 +68,19 @@ def test_the_results_are_of_the_scenarios_as_they_are() -> None:
         assert cell.figures[check.figure].median == check.kernel
 
 
+def test_growth_that_is_no_line_stops_the_page() -> None:
+    bent = LINE | {"events": FIT | {"r_squared": 0.9}}
+    own = ResultSet("model", {}, ())
+    with pytest.raises(LabError, match="Cost grows as a straight line"):
+        page.render(_validation(99), own, {"seconds": 2, "lines": [LINE, bent]}, {})
+
+
+def test_what_was_published_of_a_policy() -> None:
+    assert page.published_policy("read", "adaptive") == 2215
+    assert page.published_policy("write", "round_robin") == 1875
+
+
 def test_errors_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert page.main([]) == 2
+    assert page.main(["one", "two"]) == 2
     assert page.main([str(tmp_path)]) == 2
     assert capsys.readouterr().err.count("model page: error: ") == 2
