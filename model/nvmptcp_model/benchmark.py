@@ -19,16 +19,22 @@ if TYPE_CHECKING:
     from nvmptcp_conformance.perf.runner import Backend
 
 SECONDS = 2
+DEPTH_A_LINK = 32  # I/Os in flight: the same queue on each link
+MIB_S_A_HOST = 20
 SERIES: Mapping[str, tuple[str, Sequence[tuple[float, Mapping[str, Any]]]]] = {
-    "links": ("links of 1 Gbit/s", [(count, {"topology": {"paths": count, "rate": "1gbit"}})
-                                    for count in (1, 2, 4, 8)]),
+    "links": ("links of 1 Gbit/s", [
+        (count, {"topology": {"paths": count, "rate": "1gbit"},
+                 "fio": {"iodepth": DEPTH_A_LINK * count}}) for count in (2, 4, 6, 8)]),
     "rate": ("Gbit/s of each of 4 links", [
         (rate, {"topology": {"paths": 4, "rate": f"{rate}gbit"}}) for rate in (1, 5, 10, 20)]),
-    # The same load in all, so that hosts are all that differs.
-    "hosts": ("hosts on 4 links of 1 Gbit/s", [
-        (hosts, {"topology": {"paths": 4, "rate": "1gbit", "delay": "100us"},
-                 "association": {"hosts": hosts}, "fio": {"iodepth": 32}})
-        for hosts in (1, 4, 8, 16)]),
+    # The same load of each, far from what the links carry.
+    "hosts": (f"hosts on 4 switches, {MIB_S_A_HOST} MiB/s each", [
+        (hosts, {"topology": {"paths": 4, "rate": "25gbit", "delay": "10us"},
+                 "association": {"hosts": hosts},
+                 "fabric": {"kind": "switch", "host_rate": "10gbit", "host_delay": "10us",
+                            "start_within": "100ms"},
+                 "fio": {"iodepth": 4, "rate_mib_s": MIB_S_A_HOST * hosts}})
+        for hosts in (4, 8, 16, 32)]),
 }
 BASE: Mapping[str, Mapping[str, Any]] = {
     "association": {"transport": "mptcp", "ports": 1},
@@ -48,17 +54,25 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Line:
-    """Points of a series, with the least-squares line of CPU seconds a simulated second.
+class Fit:
+    """A least-squares line. r_squared: how much of the spread it explains; 1 is all."""
 
-    r_squared: how much of the spread the line explains; 1 is all.
+    slope: float
+    intercept: float
+    r_squared: float
+
+
+@dataclass(frozen=True)
+class Line:
+    """Points of a series, with the lines of CPU seconds and events, each a simulated second.
+
+    Events follow from the simulation alone, CPU time from the machine and what else it does, too.
     """
 
     what: str
     points: tuple[Point, ...]
-    slope: float
-    intercept: float
-    r_squared: float
+    cpu: Fit
+    events: Fit
 
 
 def add_parsers(subparsers: "_SubParsersAction[Any]") -> None:
@@ -68,7 +82,7 @@ def add_parsers(subparsers: "_SubParsersAction[Any]") -> None:
         " fit a line to the CPU time of each series. Leaves benchmark.json.")
     parser.add_argument("--output", type=Path, default=Path(verbs.OUTPUT), metavar="DIR",
                         help="(default: %(default)s)")
-    parser.add_argument("--repeat", type=int, choices=range(1, 10), default=3, metavar="N",
+    parser.add_argument("--repeat", type=int, choices=range(1, 10), default=2, metavar="N",
                         help="runs of each point, the quickest counts (default: %(default)s)")
     parser.add_argument("--series", choices=SERIES, action="append", help="which alone; may be"
                         " repeated (default: all)")
@@ -83,11 +97,17 @@ def measure(backend: "Backend", names: Iterable[str], repeat: int) -> list[Line]
         what, series = SERIES[name]
         points = [_point(backend, x, tables, repeat) for x, tables in series]
         xs = [point.x for point in points]
-        costs = [point.cpu_seconds / SECONDS for point in points]
-        fit = statistics.linear_regression(xs, costs)
-        lines.append(Line(what, tuple(points), round(fit.slope, 4), round(fit.intercept, 4),
-                          round(statistics.correlation(xs, costs) ** 2, 4)))
+        lines.append(Line(what, tuple(points), _fit(xs, [point.cpu_seconds for point in points]),
+                          _fit(xs, [point.events for point in points])))
     return lines
+
+
+def _fit(xs: Sequence[float], costs: Sequence[float]) -> Fit:
+    """costs: of runs of SECONDS."""
+    ys = [cost / SECONDS for cost in costs]
+    fit = statistics.linear_regression(xs, ys)
+    return Fit(round(fit.slope, 4), round(fit.intercept, 4),
+               round(statistics.correlation(xs, ys) ** 2, 4))
 
 
 def _point(backend: "Backend", x: float, tables: Mapping[str, Any], repeat: int) -> Point:
@@ -108,8 +128,10 @@ def table(lines: Sequence[Line]) -> str:
     """For people."""
     text = []
     for line in lines:
-        text.append(f"{line.what}: {line.slope:.3f} x + {line.intercept:.3f} CPU seconds a"
-                    f" simulated second, R^2 {line.r_squared:.3f}")
+        text += [f"{line.what}: {fit.slope:.{digits}f} x {fit.intercept:+.{digits}f} {unit} a"
+                 f" simulated second, R^2 {fit.r_squared:.3f}"
+                 for fit, unit, digits in ((line.cpu, "CPU seconds", 3),
+                                           (line.events, "events", 0))]
         text += [f"  {point.x:6g}: {point.mib_s:8.1f} MiB/s, {point.events:10} events,"
                  f" {point.cpu_seconds:7.2f} s, {point.events / point.cpu_seconds:9.0f} events/s,"
                  f" {point.peak_memory_kib / 1024:6.0f} MiB" for point in line.points]

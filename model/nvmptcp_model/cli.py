@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nvmptcp_lab import cli
 
-from . import benchmark, sweep, validate, verbs
+from . import benchmark, examples, sweep, validate, verbs
 
 
 def parser() -> argparse.ArgumentParser:
@@ -21,7 +21,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--build", type=Path, metavar="DIR", help="where the program was built"
                      " (default: $NVMPTCP_MODEL_BUILD, or build/model in the checkout)")
     verb = top.add_subparsers(dest="verb", metavar="VERB", required=True)
-    for module in (verbs, validate, sweep, benchmark):
+    for module in (verbs, validate, sweep, benchmark, examples):
         module.add_parsers(verb)
     return top
 

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The page about the model: its text quotes measured figures only.
 
-`python -m nvmptcp_model.page DIRECTORY` takes what `validate`, and maybe `run own` and `benchmark`,
-left there (`make validate` does all of it), keeps what the page needs as docs/results/model*.json,
-and writes docs/explanation/model.md.
+`python -m nvmptcp_model.page [DIRECTORY]` takes what `validate`, and maybe `run own` and
+`benchmark`, left there (`make validate` does all of it), keeps what the page needs as
+docs/results/model*.json, and writes docs/explanation/model.md. Without a directory it writes the
+page anew from what was kept. docs/results/state.json is from `nvmptcp-lab state` (`make state`).
 """
 
 import json
 import sys
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from typing import Any
 from nvmptcp_conformance.perf import page, scenario
 from nvmptcp_conformance.perf.results import ResultSet, load
 from nvmptcp_lab.errors import LabError, UsageError
+from nvmptcp_lab.reproduce import PUBLISHED
 
 from . import schema, validation
 from .validation import Check, Validation
@@ -23,6 +26,7 @@ TEMPLATE = Path(__file__).with_name("page.md.jinja")
 PAGE = page.DOCS / "explanation" / "model.md"
 OWN, VALIDATION, BENCHMARK = (page.RESULTS / f"{name}.json" for name in (
     "model", "model-validation", "model-benchmark"))
+STATE = page.RESULTS / "state.json"
 
 
 class Judgement:
@@ -95,31 +99,48 @@ def benchmark_table(lines: Sequence[dict[str, Any]]) -> str:
     return "\n".join(text)
 
 
-def render(found: Validation, own: ResultSet, costs: dict[str, Any]) -> str:
+def published_policy(rw: str, policy: str) -> float:
+    """MiB/s that were published of native multipath under a policy, `read` or `write`."""
+    with PUBLISHED.open("rb") as file:
+        (row,) = [row for row in tomllib.load(file)["policy_result"] if row["rw"] == rw]
+    bandwidth: float = row[policy]
+    return bandwidth
+
+
+def render(found: Validation, own: ResultSet, costs: dict[str, Any],
+           state: dict[str, Any]) -> str:
     """The page. Raises LabError when the text claims what the figures don't show."""
     judgement, quotes = Judgement(found), page.Quotes(own, TEMPLATE)
     text = page.environment().from_string(TEMPLATE.read_text()).render(
-        validation=found, judgement=judgement, costs=costs, own=own,
+        validation=found, judgement=judgement, costs=costs, own=own, state=state,
+        published_policy=published_policy,
         benchmark_table=benchmark_table(costs["lines"]), **quotes.asked())
     return text.rstrip() + "\n"  # whatever sections there are
 
 
-def _costs(path: Path) -> dict[str, Any]:
-    """What `benchmark` has left, without lines where it wasn't run."""
-    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"lines": []}
+def read(path: Path, absent: dict[str, Any]) -> dict[str, Any]:
+    """What a command has left as JSON; `absent` where it wasn't run. Raises UsageError."""
+    try:
+        found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else absent
+    except ValueError as error:
+        raise UsageError(f"{path}: no JSON: {error}") from None
     return found
 
 
 def main(arguments: list[str]) -> int:
     try:
-        if len(arguments) != 1:
-            raise UsageError("usage: python -m nvmptcp_model.page DIRECTORY")
-        directory = Path(arguments[0])
-        found = validation.load(directory / "validate.json")
-        own = (page.essence(load(directory / "own")) if (directory / "own").exists()
+        if len(arguments) > 1:
+            raise UsageError("usage: python -m nvmptcp_model.page [DIRECTORY]")
+        files = (VALIDATION, OWN, BENCHMARK)
+        if arguments:
+            directory = Path(arguments[0])
+            files = (directory / "validate.json", directory / "own" / "results.json",
+                     directory / "benchmark.json")
+        found = validation.load(files[0])
+        own = (page.essence(load(files[1])) if files[1].exists()
                else ResultSet(found.model, {}, ()))
-        costs = _costs(directory / "benchmark.json")
-        text = render(found, own, costs)
+        costs = read(files[2], {"lines": []})
+        text = render(found, own, costs, read(STATE, {}))
         for path, content in ((OWN, own.json()), (PAGE, text),
                               (VALIDATION, json.dumps(found.document(), indent=1) + "\n"),
                               (BENCHMARK, json.dumps(costs, indent=1) + "\n")):
