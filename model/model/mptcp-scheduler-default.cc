@@ -40,15 +40,15 @@ MptcpSchedulerDefault::GetTypeId()
                           MakeBooleanChecker())
             .AddAttribute("BurstByRate",
                           "Give a slower subflow so short a burst that it lasts no longer than a "
-                          "whole one on the fastest, as the project's kernel patch does.",
-                          BooleanValue(true),
+                          "whole one on the fastest. Linux gives each a whole one.",
+                          BooleanValue(false),
                           MakeBooleanAccessor(&MptcpSchedulerDefault::m_burstByRate),
                           MakeBooleanChecker())
             .AddAttribute("HoldTime",
                           "What is sent with MSG_MORE waits until there is as much as the subflow "
-                          "chosen last delivers in this time, as the project's kernel patch does; "
-                          "0: each Send() is pushed to a subflow at once.",
-                          TimeValue(MicroSeconds(16)),
+                          "chosen last delivers in this time; 0: each Send() is pushed to a "
+                          "subflow at once, as Linux does.",
+                          TimeValue(Time(0)),
                           MakeTimeAccessor(&MptcpSchedulerDefault::m_holdTime),
                           MakeTimeChecker(Time(0)));
     return tid;
@@ -92,6 +92,7 @@ MptcpSchedulerDefault::ChooseSend(MptcpSocket& connection)
     {
         const auto share = static_cast<uint32_t>(BURST_BYTES * average / fastest);
         choice.burst = std::min(choice.burst, std::max({share, BURST_LEAST, best->GetMss()}));
+        choice.isStrict = true;
     }
     if (m_holdTime.IsStrictlyPositive())
     {

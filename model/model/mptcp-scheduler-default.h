@@ -16,9 +16,8 @@ namespace ns3
 
 /**
  * @ingroup nvme-mptcp
- * Linux's default scheduler with what the project's patches change: the subflow whose queue would
- * be empty first, by its measured drain rate, gets the next burst, which is as long as the fastest
- * subflow would take for a whole one.
+ * Linux's default scheduler with the measured drain rate of the project's patch: the subflow whose
+ * queue would be empty first gets the next burst. Two more attributes are proposals.
  */
 class MptcpSchedulerDefault : public MptcpScheduler
 {
@@ -32,9 +31,9 @@ class MptcpSchedulerDefault : public MptcpScheduler
     Choice ChooseSend(MptcpSocket& connection) override;
 
   private:
-    bool m_measured{true};    //!< use the measured drain rate; otherwise the pacing rate alone
-    bool m_burstByRate{true}; //!< size bursts by rate; otherwise all are whole
-    Time m_holdTime;          //!< how long a subflow takes for what MSG_MORE data waits for
+    bool m_measured{true};     //!< use the measured drain rate; otherwise the pacing rate alone
+    bool m_burstByRate{false}; //!< size bursts by rate; otherwise all are whole
+    Time m_holdTime;           //!< how long a subflow takes for what MSG_MORE data waits for
     std::map<uint32_t, uint64_t> m_averageRate; //!< of subflows by ID, in bytes per second
 };
 

@@ -33,8 +33,9 @@ class MptcpScheduler : public Object
     {
         /// who sends; several send the same data, none: wait until something is acknowledged
         std::vector<Ptr<MptcpSubflow>> subflows;
-        uint32_t burst{0}; //!< bytes after which to choose again
-        uint32_t hold{0};  //!< bytes of MSG_MORE data that wait for more before the next choice
+        uint32_t burst{0};    //!< bytes after which to choose again
+        bool isStrict{false}; //!< not even to finish the chunk at hand
+        uint32_t hold{0};     //!< bytes of MSG_MORE data that wait for more before the next choice
     };
 
     /**

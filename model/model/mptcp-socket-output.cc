@@ -58,7 +58,7 @@ MptcpSocket::PushPending()
             break;
         }
         m_hold = choice.hold;
-        const uint32_t bytes = PushBurst(choice.subflows, choice.burst);
+        const uint32_t bytes = PushBurst(choice.subflows, choice.burst, choice.isStrict);
         for (const Ptr<MptcpSubflow>& subflow : choice.subflows)
         {
             subflow->PushQueued();
@@ -81,7 +81,9 @@ MptcpSocket::PushPending()
 }
 
 uint32_t
-MptcpSocket::PushBurst(const std::vector<Ptr<MptcpSubflow>>& subflows, uint32_t burst)
+MptcpSocket::PushBurst(const std::vector<Ptr<MptcpSubflow>>& subflows,
+                       uint32_t burst,
+                       bool isStrict)
 {
     MptcpSubflow& first = *subflows.front();
     uint32_t total = 0;
@@ -99,9 +101,9 @@ MptcpSocket::PushBurst(const std::vector<Ptr<MptcpSubflow>>& subflows, uint32_t 
                 break;
             }
         }
-        if (burst > total)
+        if (isStrict && burst > total)
         {
-            bytes = std::min(bytes, burst - total); // a burst may end within a chunk
+            bytes = std::min(bytes, burst - total);
         }
         const bool again = MptcpBefore(dsn, m_sendNext);
         for (const Ptr<MptcpSubflow>& subflow : subflows)
@@ -118,8 +120,7 @@ MptcpSocket::PushBurst(const std::vector<Ptr<MptcpSubflow>>& subflows, uint32_t 
             m_sendNext = dsn + bytes;
         }
         total += bytes;
-        if ((whole || total == burst) &&
-            (total >= burst || !first.HasSndMemory() || !first.IsActive()))
+        if ((whole || isStrict) && (total >= burst || !first.HasSndMemory() || !first.IsActive()))
         {
             break;
         }

@@ -396,9 +396,12 @@ class MptcpSocket : public Socket
      * Give subflows a burst of data that is to be sent, all of them the same.
      * @param subflows the subflows
      * @param burst bytes after which it ends
+     * @param isStrict not even to finish the chunk at hand
      * @return bytes given
      */
-    uint32_t PushBurst(const std::vector<Ptr<MptcpSubflow>>& subflows, uint32_t burst);
+    uint32_t PushBurst(const std::vector<Ptr<MptcpSubflow>>& subflows,
+                       uint32_t burst,
+                       bool isStrict);
 
     /**
      * Give a subflow data that was sent before.

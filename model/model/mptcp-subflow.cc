@@ -358,17 +358,14 @@ MptcpSubflow::UpdateDrainRate()
         {
             return;
         }
-        const auto rate = static_cast<uint64_t>((acked - m_drainAcked) * 1e9 /
-                                                std::max<int64_t>(1, elapsed.GetNanoSeconds()));
-        // the acks took longer than the sending: the path was the limit, not the sender
-        const bool byPath = elapsed > (GetNewestDelivered() - m_drainSent) * 9 / 8;
-        if (elapsed >= DRAIN_SAMPLE && (byPath || (m_drainRate > 0 && rate > m_drainRate)))
+        if (elapsed >= DRAIN_SAMPLE)
         {
+            auto rate =
+                static_cast<uint64_t>((acked - m_drainAcked) * 1e9 / elapsed.GetNanoSeconds());
             m_drainRate = rate < m_drainRate ? (3 * m_drainRate + rate) / 4 : rate;
         }
     }
     m_drainStamp = inFlight ? Simulator::Now() : Time(0);
-    m_drainSent = GetNewestDelivered();
     m_drainAcked = acked;
 }
 

@@ -108,11 +108,6 @@ class TcpLinuxSocket : public TcpSocketTypeId<TcpLinuxSocket, TcpSocketBase>
     double GetDeliveryRate() const;
 
     /**
-     * @return when the newest of the delivered packets was sent, < 0: none was delivered
-     */
-    Time GetNewestDelivered() const;
-
-    /**
      * @return bytes of the stream that the peer has acknowledged
      */
     uint64_t GetBytesAcked() const;
