@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import functions, perf, topology, verbs
-from .build import Kernel, ensure_kernel, profiles
+from .build import Kernel, ensure_kernel
 from .errors import LabError, UsageError
 
 if TYPE_CHECKING:
@@ -90,8 +90,7 @@ def add_parser(subparsers: "_SubParsersAction[Any]") -> None:
     cost.add_argument("--functions", type=verbs.positive, metavar="N",
                       help="also the N kernel functions whose cost differs most, by sampling with"
                       " Linux perf")
-    cost.add_argument("--profile", default="default", choices=profiles(),
-                      help="which build of the kernel (default: %(default)s)")
+    verbs.add_profile(cost)
     cost.add_argument("--json", type=Path, metavar="OUT", help="write the result there")
     cost.set_defaults(func=_cost)
 

@@ -38,13 +38,18 @@ ONE_ASSOCIATION_GOAL = 0.97  # of what the DSS option leaves of the links
 Say = Any
 
 
+def published() -> dict[str, Any]:
+    """The published figures, as published.toml has them."""
+    with PUBLISHED.open("rb") as file:
+        return tomllib.load(file)
+
+
 def rows(controllers: int, seeds: int, runtime: int) -> list[dict[str, Any]]:
     """The cells to measure, each with what was published of it, quickest first."""
-    with PUBLISHED.open("rb") as file:
-        published = tomllib.load(file)
+    known = published()
     found = []
-    for entry in published["result"]:
-        paths = topology.from_table(published["topology"][entry["topology"]], str(PUBLISHED))
+    for entry in known["result"]:
+        paths = topology.from_table(known["topology"][entry["topology"]], str(PUBLISHED))
         row = {
             "name": f"{entry['transport']} {entry['iopolicy']}, {entry['topology']}",
             "cell": perf.Cell(entry["transport"], paths, entry["iopolicy"], controllers,
@@ -54,7 +59,7 @@ def rows(controllers: int, seeds: int, runtime: int) -> list[dict[str, Any]]:
         row["tolerance"] = LOSSY_TOLERANCE if lossy(row) else LOSSLESS_TOLERANCE
         row["seeds"] = seeds if lossy(row) else 1
         found.append(row)
-    four = topology.from_table(published["topology"]["four-gigabit"], str(PUBLISHED))
+    four = topology.from_table(known["topology"]["four-gigabit"], str(PUBLISHED))
     found.append({
         "name": "mptcp, one association to one port",
         "cell": perf.Cell("mptcp", four, ports=1, runtime=runtime), "published": None,

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import boot, series, source, verbs
-from .build import Kernel, ensure_kernel, packages, profiles, source_tree
+from .build import Kernel, ensure_kernel, packages, source_tree
 from .errors import LabError, UsageError
 from .source import say_to_stderr
 
@@ -479,8 +479,7 @@ def add_parser(subparsers: "_SubParsersAction[Any]") -> None:
     verb.add_argument("--timeout", type=float, default=1800, metavar="S",
                       help="stop a script after S seconds of this machine's clock"
                       " (default: %(default)s)")
-    verb.add_argument("--profile", default="default", choices=profiles(),
-                      help="which build of the kernel (default: %(default)s)")
+    verbs.add_profile(verb)
     verb.set_defaults(func=_selftest)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import perf, separate_cell, topology, verbs
-from .build import Kernel, ensure_kernel, profiles
+from .build import Kernel, ensure_kernel
 from .errors import UsageError
 
 if TYPE_CHECKING:
@@ -76,8 +76,7 @@ def add_parser(subparsers: "_SubParsersAction[Any]") -> None:
     state.add_argument("--hosts", type=verbs.positive, default=128, metavar="N",
                        help="(default: %(default)s)")
     state.add_argument("--paths", default="1,2,4", metavar="N[,N]", help="(default: %(default)s)")
-    state.add_argument("--profile", default="default", choices=profiles(),
-                       help="which build of the kernel (default: %(default)s)")
+    verbs.add_profile(state)
     state.add_argument("--json", type=Path, metavar="OUT", help="write the result there")
     state.set_defaults(func=_state)
 

@@ -19,10 +19,15 @@ if TYPE_CHECKING:
 TOPOLOGIES = Path(__file__).parents[1] / "topologies"
 
 
-def add_guest_options(parser: argparse.ArgumentParser, timeout: float | None = None) -> None:
-    """What any verb that boots a guest takes."""
+def add_profile(parser: argparse.ArgumentParser) -> None:
+    """Which kernel a verb boots."""
     parser.add_argument("--profile", default="default", choices=profiles(),
                         help="which build of the kernel (default: %(default)s)")
+
+
+def add_guest_options(parser: argparse.ArgumentParser, timeout: float | None = None) -> None:
+    """What any verb that boots a guest takes."""
+    add_profile(parser)
     parser.add_argument("--timeout", type=_seconds, metavar="S", default=timeout,
                         help="stop the guest after S seconds of this machine's clock; exit code"
                         f" {boot.TIMED_OUT} (default: {'never' if timeout is None else timeout})")

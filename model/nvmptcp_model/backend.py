@@ -10,7 +10,6 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -125,10 +124,8 @@ def run_program(program: Path, text: str) -> tuple[dict[str, Any], Any]:
         process.returncode = os.waitstatus_to_exitcode(status)
         stdout.seek(0)
         stderr.seek(0)
-        said = [line for line in stderr.read().decode(errors="replace").splitlines() if line]
         if process.returncode:
-            words = _last_words(said)
-            raise _error(process.returncode, words)
+            raise _error(process.returncode, last_words(stderr.read().decode(errors="replace")))
         try:
             result: dict[str, Any] = json.load(stdout)
         except ValueError as error:
@@ -136,11 +133,13 @@ def run_program(program: Path, text: str) -> tuple[dict[str, Any], Any]:
         return result, usage
 
 
-def _last_words(said: Sequence[str]) -> str:
+def last_words(stderr: str) -> str:
     """What a program that failed said last; ns-3's fatal errors have their text in a line of it."""
-    fatal = [found[1] for found in map(_FATAL.search, said) if found]
-    return fatal[-1] if fatal else said[-1].removeprefix(f"{PROGRAM}: ") if said else (
-        "it said nothing")
+    fatal = _FATAL.findall(stderr)
+    if fatal:
+        return str(fatal[-1])
+    said = [line for line in stderr.splitlines() if line]
+    return said[-1].removeprefix(f"{PROGRAM}: ") if said else "it said nothing"
 
 
 def _error(code: int, words: str) -> LabError:

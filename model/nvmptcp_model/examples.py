@@ -13,6 +13,7 @@ from nvmptcp_lab import verbs as lab_verbs
 from nvmptcp_lab.errors import LabError
 
 from . import traces
+from .backend import default_build, last_words
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -70,8 +71,7 @@ def _run(program: Path, options: Sequence[str]) -> list[str]:
         raise LabError(f"{program}: {error.strerror}: run `make model` first") from None
     lines = done.stdout.splitlines()
     if done.returncode or not lines:
-        words = (done.stderr.strip() or "it said nothing").splitlines()[-1]
-        raise LabError(f"{program.name} ended with {done.returncode}: {words}")
+        raise LabError(f"{program.name} ended with {done.returncode}: {last_words(done.stderr)}")
     return lines
 
 
@@ -103,8 +103,6 @@ def draw(found: Sequence[Panel]) -> "Figure":
 
 def _examples(args: argparse.Namespace) -> int:
     from nvmptcp_conformance.perf.plots import save
-
-    from .backend import default_build
 
     output = lab_verbs.directory(args.output, "--output")
     assert output

@@ -9,7 +9,6 @@ page anew from what was kept. docs/results/state.json is from `nvmptcp-lab state
 
 import json
 import sys
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 from nvmptcp_conformance.perf import page, scenario
 from nvmptcp_conformance.perf.results import ResultSet, load
 from nvmptcp_lab.errors import LabError, UsageError
-from nvmptcp_lab.reproduce import PUBLISHED
+from nvmptcp_lab.reproduce import published
 
 from . import schema, validation
 from .validation import Check, Validation
@@ -60,17 +59,14 @@ class Judgement:
         """The causes of what is outside, with the cells and how far off they are."""
         parts = []
         for cause in self.found.causes:
-            lines = [cause.text, "", "| cell | figure | kernel | model | deviation |",
-                     "|---|---|---|---|---|"]
-            lines += [_outside(check) for check in self.found.checks
-                      if check.place in cause.places]
-            parts.append("\n".join(lines))
+            table = _outside([check for check in self.found.checks if check.place in cause.places])
+            parts.append(f"{cause.text}\n\n{table}")
         return "\n\n".join(parts)
 
     def unlisted(self) -> str:
         """What is outside and has no cause; nothing where there is none."""
-        return "\n".join(["| cell | figure | kernel | model | deviation |", "|---|---|---|---|---|",
-                          *map(_outside, self.found.unlisted())]) if self.found.unlisted() else ""
+        checks = self.found.unlisted()
+        return _outside(checks) if checks else ""
 
 
 def _row(name: str, cells: Sequence[Sequence[Check]], checks: Sequence[Check], of: int) -> str:
@@ -83,9 +79,11 @@ def _row(name: str, cells: Sequence[Sequence[Check]], checks: Sequence[Check], o
             f" {off[len(off) // 2]:.1%} |")
 
 
-def _outside(check: Check) -> str:
-    return (f"| `{check.place[0]}` | `{check.figure}` | {check.kernel:g} | {check.model:g} |"
-            f" {check.deviation:+.1%} |")
+def _outside(checks: Sequence[Check]) -> str:
+    return "\n".join([
+        "| cell | figure | kernel | model | deviation |", "|---|---|---|---|---|",
+        *(f"| `{check.place[0]}` | `{check.figure}` | {check.kernel:g} | {check.model:g} |"
+          f" {check.deviation:+.1%} |" for check in checks)])
 
 
 def benchmark_table(lines: Sequence[dict[str, Any]]) -> str:
@@ -101,8 +99,7 @@ def benchmark_table(lines: Sequence[dict[str, Any]]) -> str:
 
 def published_policy(rw: str, policy: str) -> float:
     """MiB/s that were published of native multipath under a policy, `read` or `write`."""
-    with PUBLISHED.open("rb") as file:
-        (row,) = [row for row in tomllib.load(file)["policy_result"] if row["rw"] == rw]
+    (row,) = [row for row in published()["policy_result"] if row["rw"] == rw]
     bandwidth: float = row[policy]
     return bandwidth
 

@@ -10,7 +10,6 @@ same kernel, and writes docs/explanation/performance.md. docs/results/cost.json 
 import json
 import statistics
 import sys
-import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any
 
 import jinja2
 from nvmptcp_lab.errors import LabError, UsageError
-from nvmptcp_lab.reproduce import PUBLISHED
+from nvmptcp_lab.reproduce import published
 
 from .results import CellResult, Figure, ResultSet, load
 
@@ -80,10 +79,9 @@ class Quotes:
 
     def published(self, transport: str, links: str) -> dict[str, Any]:
         """What was published of these links under round-robin, in MiB/s."""
-        with PUBLISHED.open("rb") as file:
-            (row,) = [row for row in tomllib.load(file)["result"] if (
-                row["transport"], row["topology"], row["iopolicy"]) == (
-                    transport, links, "round-robin")]
+        (row,) = [row for row in published()["result"] if (
+            row["transport"], row["topology"], row["iopolicy"]) == (
+                transport, links, "round-robin")]
         found: dict[str, Any] = row
         return found
 
