@@ -115,9 +115,10 @@ def after_data() -> dict[str, Any]:
             changed = transfer(4096)
         end = time.time()
         time.sleep(30)  # keep alives go on, too
+        whole = transfer()  # the infinite mapping comes with the next data
         result[name] = {
             "before": before, "after": controller.queues(), "changed": not changed,
-            "begin": begin, "end": end, "whole": transfer(),
+            "begin": begin, "end": end, "whole": whole,
             "infinite": sum(counters(side)["InfiniteMapRx"] - infinite[side] for side in infinite),
             "state": controller.attribute("state")}
         controller.disconnect()
