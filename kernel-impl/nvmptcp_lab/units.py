@@ -17,7 +17,8 @@ def _split(text: object, units: dict[str, int], what: str) -> float:
     return float(match[1]) * units[match[2]]
 
 
-_EXAMPLES = {"a rate": '"1000mbit"', "a time": '"5ms"', "a loss": '"0.5%"'}
+_EXAMPLES = {"a rate": '"1000mbit"', "a time": '"5ms"', "a loss": '"0.5%"',
+             "a percentage": '"5%"'}
 
 
 def rate(text: object) -> int:
@@ -33,9 +34,9 @@ def microseconds(text: object) -> int:
     return round(_split(text, _TIME, "a time"))
 
 
-def percent(text: object) -> float:
-    """0 to 100. Raises ValueError."""
-    value = _split(text, {"%": 1}, "a loss")
+def percent(text: object, what: str = "a loss") -> float:
+    """0 to 100, of a loss or `a percentage`. Raises ValueError."""
+    value = _split(text, {"%": 1}, what)
     if value > 100:
         raise ValueError(f"{text!r} is more than 100%")
     return value

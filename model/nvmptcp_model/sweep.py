@@ -113,12 +113,19 @@ def _sweep(args: argparse.Namespace) -> int:
     if not LEAST <= args.runs <= args.most:
         raise UsageError(f"--runs {args.runs} --most {args.most}: at least {LEAST} runs, and no"
                          " more than --most")
+    if not args.precision:
+        raise UsageError("--precision 0%: no interval is that small; say more than 0%")
+    names = args.figures.split(",")
+    for name in names:
+        if not results.is_name(name):
+            raise UsageError(f"--figures {name}: no figure is called that; they are the columns of"
+                             " results.csv, such as read_mib_s, write_p99_ms or path1_share")
     scenarios = verbs.choose(args, args.scenarios)
     if args.list:
         return perf_verbs.show(scenarios)
     output = lab_verbs.directory(args.output, "--output")
     assert output
-    names, model = args.figures.split(","), verbs.backend(args)
+    model = verbs.backend(args)
     points = sweep([cell for one in scenarios for cell in one.cells],
                    perf_verbs.cache_directory(args.cache, verbs.CACHE), model, names=names,
                    precision=args.precision, least=args.runs, most=args.most, jobs=args.jobs,

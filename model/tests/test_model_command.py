@@ -190,7 +190,10 @@ def test_interrupted_it_ends_with_its_runs(built: Path, tmp_path: Path) -> None:
     (["run", "tiny.toml", "--trace", "out"], "--trace: of a single cell, but there are 2"),
     (["run", "tiny.toml", "--only", "nothing"], "--only nothing: no cell has these words"),
     (["sweep", "tiny.toml", "--runs", "3"], "--runs 3 --most 100: at least 6 runs"),
-    (["sweep", "tiny.toml", "--figures", "speed"], "--figures speed: tiny: transport tcp has none"),
+    (["sweep", "tiny.toml", "--figures", "speed"], "--figures speed: no figure is called that"),
+    (["sweep", "tiny.toml", "--figures", "gap_ms"], "gap_ms: tiny: transport tcp has none"),
+    (["sweep", "tiny.toml", "--precision", "0%"], "--precision 0%: no interval is that small"),
+    (["sweep", "tiny.toml", "--precision", "0"], "--precision: '0' is not a percentage"),
     (["plot", "tiny.toml"], "neither a result set of `perf run` nor fio's JSON"),
     (["validate", "tiny.toml", "--kernel", "tiny.toml"], "neither a result set"),
 ])

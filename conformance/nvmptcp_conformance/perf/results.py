@@ -4,6 +4,7 @@
 import csv
 import ipaddress
 import json
+import re
 import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -20,6 +21,11 @@ COUNTERS = {"sent_segments": "netem.packets", "sent_bytes": "netem.bytes",
             "timeouts": "TcpExt.TCPTimeouts", "reinjections": "MPTcpExt.MPTCPRetrans"}
 SHOWN_HOSTS = 16  # with more only the least and the most
 LATENCIES = ("mean", "p50", "p99", "p99.9", "max")
+# All names that a figure may have; which of them a cell has depends on the cell.
+_NAME = re.compile("|".join([
+    rf"(read|write)_(mib_s|iops|({'|'.join(map(re.escape, LATENCIES))})_ms)", "gap_ms",
+    r"path\d+_share", r"(host\d+|least_host|most_host)_mib_s", "subflows", "events", "memory_mib",
+    *COUNTERS]))
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,11 @@ class ResultSet:
                 for name, figure in cell.figures.items():
                     writer.writerow([cell.scenario, cell.name, name, figure.median, figure.min,
                                      figure.max, figure.runs])
+
+
+def is_name(name: str) -> bool:
+    """Whether some cell may have a figure of this name."""
+    return bool(_NAME.fullmatch(name))
 
 
 def figures(run: Mapping[str, Any]) -> dict[str, float]:

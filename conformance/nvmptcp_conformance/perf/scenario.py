@@ -8,7 +8,7 @@ it: the kernel lab does, and models may. Lists and cases make a matrix of cells 
 import copy
 import itertools
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -113,9 +113,10 @@ class Event(Section):
     @field_validator("rate", "delay", "jitter", "loss")
     @classmethod
     def _unit(cls, value: str | None, info: Any) -> str | None:
-        read = {"rate": units.rate, "loss": units.percent}.get(info.field_name, units.microseconds)
+        readers: Mapping[str, Callable[[object], float]] = {
+            "rate": units.rate, "loss": units.percent}
         if value is not None:
-            read(value)
+            readers.get(str(info.field_name), units.microseconds)(value)
         return value
 
     @model_validator(mode="after")

@@ -93,7 +93,7 @@ def add_run_options(parser: argparse.ArgumentParser, output: str, cache: str) ->
 def share(text: str) -> float:
     """A percentage as a share, for argparse."""
     try:
-        return units.percent(text) / 100
+        return units.percent(text, "a percentage") / 100
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
