@@ -151,33 +151,32 @@ FioJob::Run()
             m_nextWrite = ChooseWrite();
             m_nextChosen = true;
         }
-        if (m_rate > 0 && !m_computed && GetDue(m_nextWrite) > Simulator::Now())
+        if (m_rate > 0 && !m_computed && !m_quiescing &&
+            GetDue(m_nextWrite) > Simulator::Now())
         {
             const bool other = !m_nextWrite;
-            if (m_direction == MIXED && GetDue(other) <= Simulator::Now())
+            if (m_direction == MIXED && GetDue(other) < GetDue(m_nextWrite))
             {
-                m_nextWrite = other; // it is late
+                m_nextWrite = other;
             }
-            else if (m_quiescing = m_depth > 0; m_quiescing)
-            {
-                m_sleep = Reap() ? AWAKE : COMPLETION;
-                continue;
-            }
-            else
-            {
-                if (m_direction == MIXED && GetDue(other) < GetDue(m_nextWrite))
-                {
-                    m_nextWrite = other;
-                }
-                m_sleep = RATE;
-                // quiescing may have taken longer than the job
-                const Time end = std::max(Simulator::Now(), m_start + m_runtime);
-                const Time wake = std::min(GetDue(m_nextWrite), end);
-                Simulator::Schedule(wake - Simulator::Now(), &FioJob::Wake, this);
-                continue;
-            }
+            // 0 if the other direction is late
+            m_wait = Max(GetDue(m_nextWrite) - Simulator::Now(), Time(0));
+            m_quiescing = m_wait.IsStrictlyPositive();
         }
-        m_quiescing = false;
+        if (m_quiescing && m_depth > 0)
+        {
+            m_sleep = Reap() ? AWAKE : COMPLETION;
+            continue;
+        }
+        if (m_quiescing)
+        {
+            // as long as was left before it waited for what was under way
+            m_quiescing = false;
+            m_sleep = RATE;
+            const Time end = std::max(Simulator::Now(), m_start + m_runtime);
+            Simulator::Schedule(std::min(m_wait, end - Simulator::Now()), &FioJob::Wake, this);
+            continue;
+        }
         if (m_depth == m_ioDepth)
         {
             m_sleep = Reap() ? AWAKE : COMPLETION;

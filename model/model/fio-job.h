@@ -22,7 +22,8 @@ namespace ns3
  *
  * It submits one I/O at a time and sleeps in io_submit() where a queue has no tag; once `IoDepth`
  * are under way it reaps one before each new one. With a rate it waits for all that it has under
- * way before it sleeps until the next is due. When the run time is over it reaps all that are left
+ * way, and then sleeps for as long as was left until the next was due before it waited: what takes
+ * long is followed by a later one. When the run time is over it reaps all that are left
  * at a time: those have latencies that count their waiting for the last one.
  */
 class FioJob : public Object
@@ -178,6 +179,7 @@ class FioJob : public Object
     bool m_wakePending{false};                          ///< whether it was woken
     bool m_computed{false};                  ///< whether it had its CPU time for the next I/O
     bool m_quiescing{false};                 ///< whether it waits before it sleeps for the rate
+    Time m_wait;                             ///< how long it sleeps then
     Time m_start;                            ///< when it began
     Time m_end;                              ///< when it ended
     uint32_t m_depth{0};                     ///< I/Os issued and not reaped

@@ -709,6 +709,42 @@ class FioJobs : public TestCase
     }
 };
 
+/// With a rate fio waits for what is under way first, and sleeps for what was left before.
+class FioRate : public TestCase
+{
+  public:
+    FioRate()
+        : TestCase("what takes long makes the next one late")
+    {
+    }
+
+  private:
+    /**
+     * Read a block each 10 ms, which takes 0.6 ms.
+     * @param runtime how long
+     * @return how many
+     */
+    static uint64_t Count(Time runtime)
+    {
+        Bench bench(1);
+        bench.helper.SetAttribute("BlockSize", UintegerValue(65536));
+        bench.helper.SetAttribute("IoDepth", UintegerValue(4));
+        bench.helper.SetAttribute("Rate", DoubleValue(6553600));
+        bench.helper.SetAttribute("Runtime", TimeValue(runtime));
+        bench.Connect();
+        auto job = bench.helper.InstallJobs(bench.disk, 1, Seconds(1))[0];
+        Simulator::Stop(Seconds(2));
+        Simulator::Run();
+        return job->GetLatency(false).GetCount();
+    }
+
+    void DoRun() override
+    {
+        NS_TEST_EXPECT_MSG_EQ(Count(MilliSeconds(90) + MicroSeconds(300)), 9, "the last isn't due");
+        NS_TEST_EXPECT_MSG_EQ(Count(MilliSeconds(91)), 10, "one each 10 ms");
+    }
+};
+
 /// NVMe/TCP on a host, target and device models.
 class NvmeTcpTestSuite : public TestSuite
 {
@@ -730,6 +766,7 @@ class NvmeTcpTestSuite : public TestSuite
         AddTestCase(new Devices, Duration::QUICK);
         AddTestCase(new Tags, Duration::QUICK);
         AddTestCase(new FioJobs, Duration::QUICK);
+        AddTestCase(new FioRate, Duration::QUICK);
     }
 };
 
