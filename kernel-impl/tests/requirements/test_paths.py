@@ -36,7 +36,9 @@ def strangers(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Situa
 
 @pytest.fixture(scope="module")
 def loss(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Situation:
-    return run("paths", "loss", tmp_path_factory.mktemp("loss"), capture=True)
+    # with a rate: where nothing queues, all data may take the first path
+    return run("paths", "loss", tmp_path_factory.mktemp("loss"),
+               topology='paths = 4\nrate = "1gbit"', capture=True)
 
 
 @pytest.fixture(scope="module")
