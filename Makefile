@@ -57,7 +57,8 @@ lint: $(READY) ## ruff and mypy --strict
 
 verdicts: $(READY) ## run the tests that verify requirements, and renew spec/verdicts.json
 	@rm -f build/verdicts.json
-	@$(BIN)/pytest -m requirement --requirement-verdicts build/verdicts.json $(ARGS); \
+	@$(BIN)/pytest -m requirement --numprocesses auto --dist loadfile \
+		--requirement-verdicts build/verdicts.json $(ARGS); \
 		code=$$?; $(BIN)/nvmptcp-spec verdicts build/verdicts.json && exit $$code
 
 dissector: $(READY) ## the Wireshark plugin, in build/dissector/plugins/

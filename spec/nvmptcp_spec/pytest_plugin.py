@@ -28,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"{MARKER}(*ids): the requirements that the test verifies")
     path = config.getoption("requirement_verdicts")
-    if path:
+    if path and not hasattr(config, "workerinput"):  # pytest-xdist's workers only report
         config.pluginmanager.register(_Verdicts(path), "requirement-verdicts")
 
 
@@ -51,6 +51,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     if not marked:
         return
+    for item, ids in marked.items():
+        item.user_properties.append((MARKER, ids))
     lock = config.rootpath / config.getini(LOCK_OPTION)
     if not lock.is_file():
         raise pytest.UsageError(f"{lock}: is missing, and tests name requirements: run"
@@ -88,14 +90,14 @@ class _Verdicts:
         self.ids: dict[str, list[str]] = {}  # by node ID
         self.outcomes: dict[str, str] = {}
 
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self.ids = {item.nodeid: requirements_of(item) for item in session.items}
-
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         # An expected failure is one; teardown counts, too.
         outcome = "failed" if hasattr(report, "wasxfail") else report.outcome
         before = self.outcomes.get(report.nodeid, "passed")
         self.outcomes[report.nodeid] = max(before, outcome, key=RANK.index)
+        for name, value in report.user_properties:
+            if name == MARKER and isinstance(value, list):
+                self.ids[report.nodeid] = value
 
     def pytest_sessionfinish(self) -> None:
         tests: dict[str, dict[str, str]] = {}

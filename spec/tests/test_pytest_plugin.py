@@ -61,10 +61,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     return made
 
 
-@pytest.fixture(scope="module")
-def verdicts(made: Checkout) -> dict[str, dict[str, object]]:
+@pytest.fixture(scope="module", params=[(), ("--numprocesses", "2")], ids=["one", "two workers"])
+def verdicts(made: Checkout, request: pytest.FixtureRequest) -> dict[str, dict[str, object]]:
     made.tests(TESTS)
-    done = made.pytest("--requirement-verdicts", "out/verdicts.json")
+    done = made.pytest("--requirement-verdicts", "out/verdicts.json", *request.param)
     assert done.returncode == 1
     found: dict[str, dict[str, object]] = json.loads(
         (made.root / "out/verdicts.json").read_text())["requirements"]
