@@ -220,6 +220,14 @@ def test_without_a_checkout(tmp_path: Path) -> None:
     assert lab.stderr.startswith("nvmptcp-conformance: error: `reference` needs the lab, which is")
 
 
+def test_the_reference_kernel_with_results_below_the_working_directory(tmp_path: Path) -> None:
+    done = run("reference", "target", "--requirement", "TCPV-TSAS-001", "--results", "results",
+               cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "0 fail" in done.stdout
+    assert (tmp_path / "results" / "target" / "report.html").is_file()
+
+
 def _pip(*arguments: object) -> None:
     done = subprocess.run([sys.executable, "-m", "pip", "--disable-pip-version-check",
                            *map(str, arguments)], capture_output=True, text=True, check=False)

@@ -244,13 +244,14 @@ def booted(guest: Guest, directory: Path, cpu: int, stdout: Any, stderr: Any,
         (directory / "topology").write_text(script)
     (directory / "start").write_text(_start_script(guest, directory))
     memory = _memory_directory(directory)
+    writable = [directory, memory, *guest.mounts]  # before the child's directory is another one
 
     def prepare() -> None:
         dies_with_parent()
         # It sets its terminal, from the background where it is in the lab's session.
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         os.sched_setaffinity(0, {cpu})
-        sandbox.restrict_writes([directory, memory, *guest.mounts])
+        sandbox.restrict_writes(writable)
 
     with contextlib.ExitStack() as stack:
         error = os.dup(_descriptor(stderr, sys.stderr))
