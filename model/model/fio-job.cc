@@ -151,8 +151,7 @@ FioJob::Run()
             m_nextWrite = ChooseWrite();
             m_nextChosen = true;
         }
-        if (m_rate > 0 && !m_computed && !m_quiescing &&
-            GetDue(m_nextWrite) > Simulator::Now())
+        if (m_rate > 0 && !m_computed && !m_quiescing && GetDue(m_nextWrite) > Simulator::Now())
         {
             const bool other = !m_nextWrite;
             if (m_direction == MIXED && GetDue(other) < GetDue(m_nextWrite))
