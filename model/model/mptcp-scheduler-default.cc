@@ -19,9 +19,8 @@ NS_OBJECT_ENSURE_REGISTERED(MptcpSchedulerDefault);
 namespace
 {
 
-/// Bytes of the shortest burst, and of the least that MSG_MORE data waits for: a page, a header and
-/// a trailer.
-constexpr uint32_t BURST_LEAST = 4144;
+/// Bytes of the shortest burst, and of the least that MSG_MORE data waits for.
+constexpr uint32_t BURST_LEAST = 4096;
 
 } // namespace
 
@@ -41,16 +40,15 @@ MptcpSchedulerDefault::GetTypeId()
                           MakeBooleanChecker())
             .AddAttribute("BurstByRate",
                           "Give a slower subflow so short a burst that it lasts no longer than a "
-                          "whole one on the fastest, as the project's kernel patches do. Linux "
-                          "gives each a whole one.",
-                          BooleanValue(true),
+                          "whole one on the fastest. Linux gives each a whole one.",
+                          BooleanValue(false),
                           MakeBooleanAccessor(&MptcpSchedulerDefault::m_burstByRate),
                           MakeBooleanChecker())
             .AddAttribute("HoldTime",
                           "What is sent with MSG_MORE waits until there is as much as the subflow "
                           "chosen last delivers in this time; 0: each Send() is pushed to a "
-                          "subflow at once, as Linux does without the project's patches.",
-                          TimeValue(MicroSeconds(16)),
+                          "subflow at once, as Linux does.",
+                          TimeValue(Time(0)),
                           MakeTimeAccessor(&MptcpSchedulerDefault::m_holdTime),
                           MakeTimeChecker(Time(0)));
     return tid;

@@ -349,35 +349,23 @@ MptcpSubflow::GetDrainRate() const
 void
 MptcpSubflow::UpdateDrainRate()
 {
-    const bool busy = GetPacketsOut() > 1; // the ACK of a last one may be a delayed one
+    const bool inFlight = GetPacketsOut() > 0;
     const uint64_t acked = GetBytesAcked();
     if (m_drainStamp.IsStrictlyPositive())
     {
         const Time elapsed = Simulator::Now() - m_drainStamp;
-        if (busy && elapsed < Max(GetSrtt() / 2, DRAIN_SAMPLE))
+        if (inFlight && elapsed < Max(GetSrtt() / 2, DRAIN_SAMPLE))
         {
             return;
         }
         if (elapsed >= DRAIN_SAMPLE)
         {
-            const auto rate =
+            auto rate =
                 static_cast<uint64_t>((acked - m_drainAcked) * 1e9 / elapsed.GetNanoSeconds());
-            // in whole us, as Linux has them
-            const bool byPath =
-                Simulator::Now().GetMicroSeconds() - m_drainStamp.GetMicroSeconds() >
-                GetNewestDelivered().GetMicroSeconds() - m_drainSent.GetMicroSeconds();
-            if (rate >= m_drainRate)
-            {
-                m_drainRate = rate;
-            }
-            else if (byPath)
-            {
-                m_drainRate = (3 * m_drainRate + rate) / 4;
-            }
+            m_drainRate = rate < m_drainRate ? (3 * m_drainRate + rate) / 4 : rate;
         }
     }
-    m_drainStamp = busy ? Simulator::Now() : Time(0);
-    m_drainSent = GetNewestDelivered();
+    m_drainStamp = inFlight ? Simulator::Now() : Time(0);
     m_drainAcked = acked;
 }
 

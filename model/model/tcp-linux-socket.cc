@@ -887,12 +887,6 @@ TcpLinuxSocket::GetDeliveryRate() const
     return m_deliveryRate;
 }
 
-Time
-TcpLinuxSocket::GetNewestDelivered() const
-{
-    return m_rackSent;
-}
-
 uint64_t
 TcpLinuxSocket::GetPacingRateBytes() const
 {

@@ -108,11 +108,6 @@ class TcpLinuxSocket : public TcpSocketTypeId<TcpLinuxSocket, TcpSocketBase>
     double GetDeliveryRate() const;
 
     /**
-     * @return when what was delivered latest of all was sent (rack.mstamp), negative without any
-     */
-    Time GetNewestDelivered() const;
-
-    /**
      * @return bytes of the stream that the peer has acknowledged
      */
     uint64_t GetBytesAcked() const;

@@ -966,9 +966,9 @@ class MptcpBurstTest : public MptcpTestCase
         NS_TEST_EXPECT_MSG_EQ(slow.subflows[0]->GetId(), whole.subflows[0]->GetId(), "the same");
         NS_TEST_EXPECT_MSG_EQ(whole.burst, MptcpScheduler::BURST_BYTES, "all are alike");
         NS_TEST_EXPECT_MSG_EQ_TOL(slow.burst, 0.1 * whole.burst, 0.06 * whole.burst, "a tenth");
-        NS_TEST_EXPECT_MSG_EQ(Choose("HoldTime", TimeValue(Time(0))).hold, 0, "nothing waits");
+        NS_TEST_EXPECT_MSG_EQ(slow.hold, 0, "nothing is held back");
         const auto page = Choose("HoldTime", TimeValue(MicroSeconds(16))).hold;
-        NS_TEST_EXPECT_MSG_EQ(page, 4144, "a page and what frames it at least, of a slow one");
+        NS_TEST_EXPECT_MSG_EQ(page, 4096, "a page at least, of a slow one");
         const auto held = Choose("HoldTime", TimeValue(Seconds(1))).hold;
         NS_TEST_EXPECT_MSG_EQ(held, MptcpScheduler::BURST_BYTES / 4, "at most");
     }
