@@ -22,7 +22,7 @@ QUOTES = page.Quotes(ResultSet("k", {"s": {"title": "t"}}, (
 
 def test_the_page_is_what_the_results_give() -> None:
     found = load(page.RESULTS / "perf.json")
-    assert page.render(found, page.kept_cost()) == page.PAGE.read_text(), "`make perf` renews it"
+    assert page.render(found) == page.PAGE.read_text(), "`make perf` renews it"
     assert page.essence(found) == found
 
 

@@ -4,13 +4,13 @@
 `python -m nvmptcp_conformance.perf.page [DIRECTORY]` takes the results that `perf run` left there,
 keeps what the page needs as docs/results/perf.json, with what is there of other scenarios and the
 same kernel, and writes docs/explanation/performance.md. docs/results/cost.json is from
-`nvmptcp-lab cost`.
+`nvmptcp-lab cost`; cost-24-patches.json is what that found of a kernel with only the first 24
+patches.
 """
 
 import json
 import statistics
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -127,15 +127,16 @@ def _with_spread(figure: Figure, digits: int) -> str:
     return text if figure.runs == 1 else f"{text} ({figure.min:.{digits}f}-{figure.max:.{digits}f})"
 
 
-def render(found: ResultSet, cost: Mapping[str, Any]) -> str:
+def render(found: ResultSet) -> str:
     """The page. Raises LabError when the text claims what the figures don't show."""
     return environment().from_string(TEMPLATE.read_text()).render(
-        source=found.source, scenarios=found.scenarios, cost=cost, **Quotes(found).asked())
+        source=found.source, scenarios=found.scenarios, cost=_kept_cost("cost.json"),
+        cost_before=_kept_cost("cost-24-patches.json"), **Quotes(found).asked())
 
 
-def kept_cost() -> dict[str, Any]:
+def _kept_cost(name: str) -> dict[str, Any]:
     """What `nvmptcp-lab cost` found. Raises UsageError."""
-    file = RESULTS / "cost.json"
+    file = RESULTS / name
     try:
         found: dict[str, Any] = json.loads(file.read_text())
     except (OSError, ValueError) as error:
@@ -180,7 +181,7 @@ def main(arguments: list[str]) -> int:
         found = load(file)
         if arguments:
             found = merged(found, essence(load(Path(arguments[0]))))
-        text = render(found, kept_cost())
+        text = render(found)
         file.write_text(found.json())
         PAGE.write_text(text)
     except LabError as error:
