@@ -19,8 +19,9 @@ NS_OBJECT_ENSURE_REGISTERED(MptcpSchedulerDefault);
 namespace
 {
 
-/// Bytes of the shortest burst, and of the least that MSG_MORE data waits for.
-constexpr uint32_t BURST_LEAST = 4096;
+/// Bytes of the shortest burst, and of the least that MSG_MORE data waits for: a page, a header and
+/// a trailer.
+constexpr uint32_t BURST_LEAST = 4144;
 
 } // namespace
 
@@ -40,15 +41,17 @@ MptcpSchedulerDefault::GetTypeId()
                           MakeBooleanChecker())
             .AddAttribute("BurstByRate",
                           "Give a slower subflow so short a burst that it lasts no longer than a "
-                          "whole one on the fastest. Linux gives each a whole one.",
-                          BooleanValue(false),
+                          "whole one on the fastest, and use one on which even the least burst "
+                          "lasts longer only if others would take as long, as the project's "
+                          "kernel patches do. Linux gives each a whole one.",
+                          BooleanValue(true),
                           MakeBooleanAccessor(&MptcpSchedulerDefault::m_burstByRate),
                           MakeBooleanChecker())
             .AddAttribute("HoldTime",
                           "What is sent with MSG_MORE waits until there is as much as the subflow "
                           "chosen last delivers in this time; 0: each Send() is pushed to a "
-                          "subflow at once, as Linux does.",
-                          TimeValue(Time(0)),
+                          "subflow at once, as Linux does without the project's patches.",
+                          TimeValue(MicroSeconds(16)),
                           MakeTimeAccessor(&MptcpSchedulerDefault::m_holdTime),
                           MakeTimeChecker(Time(0)));
     return tid;
@@ -63,19 +66,30 @@ MptcpSchedulerDefault::ChooseSend(MptcpSocket& connection)
     Ptr<MptcpSubflow> best;
     double shortest = 0;
     uint64_t fastest = 0;
-    for (const Ptr<MptcpSubflow>& subflow : GetCandidates(connection))
+    const std::vector<Ptr<MptcpSubflow>> candidates = GetCandidates(connection);
+    for (const Ptr<MptcpSubflow>& subflow : candidates)
     {
         uint64_t& average = m_averageRate[subflow->GetId()];
-        if (average == 0)
+        if (average == 0 || (m_measured && subflow->GetSndMemory() == 0))
         {
             average = rate(*subflow);
-            if (average == 0)
-            {
-                continue;
-            }
         }
         fastest = std::max(fastest, average);
-        const double linger = static_cast<double>(subflow->GetSndMemory()) / average;
+    }
+    for (const Ptr<MptcpSubflow>& subflow : candidates)
+    {
+        const double average = m_averageRate[subflow->GetId()];
+        if (average == 0)
+        {
+            continue;
+        }
+        double linger = subflow->GetSndMemory() / average;
+        if (m_burstByRate)
+        {
+            // the least burst takes longer on a very slow subflow than a whole one on the fastest
+            const double least = std::max(BURST_LEAST, subflow->GetMss()) / average;
+            linger += std::max(0.0, least - static_cast<double>(BURST_BYTES) / fastest);
+        }
         if (!best || linger < shortest)
         {
             best = subflow;

@@ -110,21 +110,24 @@ MptcpSocket::OnRead()
     }
 }
 
+// mptcp_rcv_rtt_update()
+void
+MptcpSocket::UpdateReceiveRtt(MptcpSubflow& subflow)
+{
+    const Time sample = subflow.TakeReceiveRtt();
+    if (sample.IsStrictlyPositive())
+    {
+        m_receiveRtt[m_nextReceiveRtt++ % m_receiveRtt.size()] = sample;
+        m_windowRatio = (7 * m_windowRatio + subflow.GetDataShare()) / 8;
+    }
+}
+
 // mptcp_rcv_space_adjust() and mptcp_rcvbuf_grow()
 void
 MptcpSocket::AdjustReceiveBuffer()
 {
-    Time roundTrip;
-    for (const Ptr<MptcpSubflow>& subflow : m_subflows)
-    {
-        const Time estimate = subflow->GetReceiveRtt();
-        if (estimate.IsStrictlyPositive() && (roundTrip.IsZero() || estimate < roundTrip))
-        {
-            roundTrip = estimate;
-            m_windowRatio = (7 * m_windowRatio + subflow->GetDataShare()) / 8;
-        }
-    }
-    if (roundTrip.IsZero() || Simulator::Now() - m_readSince < roundTrip)
+    const Time roundTrip = *std::min_element(m_receiveRtt.begin(), m_receiveRtt.end());
+    if (roundTrip == Time::Max() || Simulator::Now() - m_readSince < roundTrip)
     {
         return;
     }

@@ -15,6 +15,7 @@
 #include "ns3/traced-callback.h"
 #include "ns3/traced-value.h"
 
+#include <array>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -317,6 +318,12 @@ class MptcpSocket : public Socket
      */
     void Receive(const MptcpSubflow& subflow, uint64_t dsn, Ptr<const Packet> data);
 
+    /**
+     * Note the round-trip time of a subflow that has received data, once a receive window.
+     * @param subflow the subflow
+     */
+    void UpdateReceiveRtt(MptcpSubflow& subflow);
+
     /// Tell the application of data received, and act on a DATA_FIN.
     void DataReady();
 
@@ -526,7 +533,14 @@ class MptcpSocket : public Socket
     uint32_t m_readSpace{0};             //!< most read in one round trip
     uint32_t m_readBytes{0};             //!< read in this one
     Time m_readSince;                    //!< when this one began
-    EventId m_readEvent;                 //!< acts on what the application read
+    /// latest round-trip times of subflows that receive
+    std::array<Time, 5> m_receiveRtt{Time::Max(),
+                                     Time::Max(),
+                                     Time::Max(),
+                                     Time::Max(),
+                                     Time::Max()};
+    uint32_t m_nextReceiveRtt{0}; //!< how many there were
+    EventId m_readEvent;          //!< acts on what the application read
 
     Statistics m_statistics;                    //!< counters
     TracedValue<uint32_t> m_outOfOrderBytes{0}; //!< bytes that wait for others before them

@@ -593,6 +593,7 @@ MptcpSubflow::NotifyData(Ptr<Socket> /* socket */)
 {
     if (m_connection)
     {
+        m_connection->UpdateReceiveRtt(*this);
         m_connection->DataReady();
     }
 }

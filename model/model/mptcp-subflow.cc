@@ -16,6 +16,7 @@
 #include "ns3/tcp-l4-protocol.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ns3
 {
@@ -33,6 +34,15 @@ constexpr uint32_t GSO_BYTES = 65483;
 
 /// Shortest sample of the drain rate.
 const Time DRAIN_SAMPLE = MilliSeconds(1);
+
+/// Smallest one, in bytes.
+constexpr uint64_t DRAIN_SAMPLE_BYTES = 16384;
+
+/// For each such time that a subflow isn't used its drain rate doubles,
+const Time DRAIN_FORGET = MilliSeconds(10);
+
+/// up to so many times.
+constexpr int64_t DRAIN_FORGET_MOST = 16;
 
 } // namespace
 
@@ -342,30 +352,55 @@ uint64_t
 MptcpSubflow::GetDrainRate() const
 {
     const uint64_t pace = GetPacingRateBytes();
-    const uint64_t rate = InSlowStart() ? 2 * m_drainRate : m_drainRate;
-    return rate > 0 ? std::min(rate, pace) : pace;
+    if (m_drainRate == 0)
+    {
+        return pace;
+    }
+    uint64_t rate = InSlowStart() ? 2 * m_drainRate : m_drainRate;
+    if (!m_drainStamp.IsStrictlyPositive())
+    {
+        // next to nothing in flight: what is known may be old
+        rate = std::max(rate, static_cast<uint64_t>(GetDeliveryRate() / 2));
+        const int64_t unused = (GetIdle() / DRAIN_FORGET).GetHigh();
+        rate <<= std::min<int64_t>(unused, DRAIN_FORGET_MOST);
+    }
+    return std::min(rate, pace);
 }
 
 void
 MptcpSubflow::UpdateDrainRate()
 {
-    const bool inFlight = GetPacketsOut() > 0;
+    // the ACK of less than a segment may be a delayed one
+    const bool busy = GetBytesUnacknowledged() > GetMss();
     const uint64_t acked = GetBytesAcked();
     if (m_drainStamp.IsStrictlyPositive())
     {
         const Time elapsed = Simulator::Now() - m_drainStamp;
-        if (inFlight && elapsed < Max(GetSrtt() / 2, DRAIN_SAMPLE))
+        const uint64_t size = acked - m_drainAcked;
+        const bool enough = elapsed >= DRAIN_SAMPLE && size >= DRAIN_SAMPLE_BYTES;
+        if (busy && (!enough || elapsed < GetSrtt() / 2))
         {
             return;
         }
-        if (elapsed >= DRAIN_SAMPLE)
+        if (enough)
         {
-            auto rate =
-                static_cast<uint64_t>((acked - m_drainAcked) * 1e9 / elapsed.GetNanoSeconds());
-            m_drainRate = rate < m_drainRate ? (3 * m_drainRate + rate) / 4 : rate;
+            const auto rate = static_cast<uint64_t>(size * 1e9 / elapsed.GetNanoSeconds());
+            // in whole us, as Linux has them
+            const bool byPath =
+                Simulator::Now().GetMicroSeconds() - m_drainStamp.GetMicroSeconds() >
+                GetNewestDelivered().GetMicroSeconds() - m_drainSent.GetMicroSeconds();
+            if (rate >= m_drainRate)
+            {
+                m_drainRate = rate;
+            }
+            else if (byPath)
+            {
+                m_drainRate = (3 * m_drainRate + rate) / 4;
+            }
         }
     }
-    m_drainStamp = inFlight ? Simulator::Now() : Time(0);
+    m_drainStamp = busy ? Simulator::Now() : Time(0);
+    m_drainSent = GetNewestDelivered();
     m_drainAcked = acked;
 }
 
@@ -472,9 +507,10 @@ MptcpSubflow::OnRead(bool update, bool empty)
 }
 
 Time
-MptcpSubflow::GetReceiveRtt() const
+MptcpSubflow::TakeReceiveRtt()
 {
-    return m_rcvWindow.GetRtt();
+    const uint64_t end = m_rcvWindow.GetRttEnd();
+    return std::exchange(m_receiveRttEnd, end) == end ? Time(0) : m_rcvWindow.GetRtt();
 }
 
 double

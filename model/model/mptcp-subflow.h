@@ -135,8 +135,9 @@ class MptcpSubflow : public TcpSocketTypeId<MptcpSubflow, TcpLinuxSocket>
      */
     void OnRead(bool update, bool empty);
 
-    /// @return round-trip time as the receiver estimates it, 0 if not known
-    Time GetReceiveRtt() const;
+    /// @return round-trip time as the receiver estimates it, 0 if there is no new measurement since
+    ///         the last call
+    Time TakeReceiveRtt();
 
     /// @return share of the receive buffer's memory that is data
     double GetDataShare() const;
@@ -417,11 +418,13 @@ class MptcpSubflow : public TcpSocketTypeId<MptcpSubflow, TcpLinuxSocket>
     std::deque<std::vector<uint8_t>> m_signals; //!< options that wait for an ACK
     EventId m_joinAckEvent;                     //!< when to send the third packet of a join again
 
-    Stale m_stale;            //!< state of failure detection
-    Time m_lastReceived;      //!< when something was received last
-    Time m_drainStamp;        //!< beginning of the current sample, 0 if there is none
-    uint64_t m_drainAcked{0}; //!< bytes acknowledged at that time
-    uint64_t m_drainRate{0};  //!< bytes per second, 0 if not known yet
+    Stale m_stale;               //!< state of failure detection
+    Time m_lastReceived;         //!< when something was received last
+    uint64_t m_receiveRttEnd{0}; //!< which measurement was taken last
+    Time m_drainStamp;           //!< beginning of the current sample, 0 if there is none
+    Time m_drainSent;            //!< when what was delivered latest by then was sent
+    uint64_t m_drainAcked{0};    //!< bytes acknowledged at that time
+    uint64_t m_drainRate{0};     //!< bytes per second, 0 if not known yet
 };
 
 } // namespace ns3

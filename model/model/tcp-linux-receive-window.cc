@@ -315,4 +315,10 @@ TcpLinuxReceiveWindow::GetRtt() const
     return MicroSeconds(m_rtt / 8);
 }
 
+uint64_t
+TcpLinuxReceiveWindow::GetRttEnd() const
+{
+    return m_rttEnd;
+}
+
 } // namespace ns3

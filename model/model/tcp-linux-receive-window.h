@@ -170,6 +170,12 @@ class TcpLinuxReceiveWindow
      */
     Time GetRtt() const;
 
+    /**
+     * @return end of the window that the round-trip time is being measured by: another one after
+     *         each measurement (rcv_rtt_est.seq)
+     */
+    uint64_t GetRttEnd() const;
+
   private:
     /**
      * @param space bytes of buffer

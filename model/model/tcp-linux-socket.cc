@@ -887,6 +887,12 @@ TcpLinuxSocket::GetDeliveryRate() const
     return m_deliveryRate;
 }
 
+Time
+TcpLinuxSocket::GetNewestDelivered() const
+{
+    return m_rackSent;
+}
+
 uint64_t
 TcpLinuxSocket::GetPacingRateBytes() const
 {
@@ -897,6 +903,18 @@ uint64_t
 TcpLinuxSocket::GetBytesAcked() const
 {
     return m_ready ? m_out->GetUna() - m_firstSeq : 0;
+}
+
+uint64_t
+TcpLinuxSocket::GetBytesUnacknowledged() const
+{
+    return m_ready ? m_out->GetNext() - m_out->GetUna() : 0;
+}
+
+Time
+TcpLinuxSocket::GetIdle() const
+{
+    return m_lastSend.IsNegative() ? Time(0) : Simulator::Now() - m_lastSend;
 }
 
 uint64_t

@@ -108,9 +108,24 @@ class TcpLinuxSocket : public TcpSocketTypeId<TcpLinuxSocket, TcpSocketBase>
     double GetDeliveryRate() const;
 
     /**
+     * @return when what was delivered latest of all was sent (rack.mstamp), negative without any
+     */
+    Time GetNewestDelivered() const;
+
+    /**
      * @return bytes of the stream that the peer has acknowledged
      */
     uint64_t GetBytesAcked() const;
+
+    /**
+     * @return bytes of the stream that were sent and aren't acknowledged
+     */
+    uint64_t GetBytesUnacknowledged() const;
+
+    /**
+     * @return time since data was last sent (lsndtime), 0 if there was none
+     */
+    Time GetIdle() const;
 
     /**
      * @return bytes of the stream that were received in order
