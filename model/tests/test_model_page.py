@@ -11,6 +11,7 @@ from nvmptcp_lab.errors import LabError
 from nvmptcp_model import page, schema, validation
 
 FIT = {"slope": 0.5, "intercept": 0.1, "r_squared": 0.99}
+COSTS = {"source": "model", "seconds": 2}
 LINE = {"what": "links", "cpu": FIT, "events": FIT,
         "points": [{"x": 1, "events": 1000, "cpu_seconds": 0.5, "peak_memory_kib": 2048,
                     "mib_s": 114.0}]}
@@ -27,7 +28,7 @@ def _validation(model: float) -> validation.Validation:
 def _page(model: float) -> str:
     cell = results.CellResult("own", "all", {"a": "all"}, {"read_mib_s": Figure.of([7])})
     own = ResultSet("model", {"own": {"title": "Own", "answers": "What?"}}, (cell,))
-    return page.render(_validation(model), own, {"seconds": 2, "lines": [LINE]}, {})
+    return page.render(_validation(model), own, COSTS | {"lines": [LINE]}, {})
 
 
 def test_what_is_outside_has_its_cause_or_none() -> None:
@@ -72,7 +73,7 @@ def test_growth_that_is_no_line_stops_the_page() -> None:
     bent = LINE | {"events": FIT | {"r_squared": 0.9}}
     own = ResultSet("model", {}, ())
     with pytest.raises(LabError, match="Cost grows as a straight line"):
-        page.render(_validation(99), own, {"seconds": 2, "lines": [LINE, bent]}, {})
+        page.render(_validation(99), own, COSTS | {"lines": [LINE, bent]}, {})
 
 
 def test_what_was_published_of_a_policy() -> None:
