@@ -28,6 +28,7 @@ COMPILER = ["gcc", "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-W
 # one to the next, not to somebody else each time.
 SESSION: dict[str, Any] = {"process_group": 0}
 LONGEST_WAIT = 3600  # s, at a time: poll(2) takes 24 days at most
+CLOCK_LOST = "invalid time-travel message"  # a kernel's last words when its clock is gone
 
 
 def calendar_program() -> Path:
@@ -136,22 +137,27 @@ def _wait(guests: Mapping[str, boot.Guest], kernels: "Mapping[str, subprocess.Po
             selector.register(descriptor, selectors.EVENT_READ, name)
         while len(results) < len(kernels):
             ended = selector.select(min(LONGEST_WAIT, max(0, end - time.monotonic())))
-            # Without a clock all kernels panic: it is to be named first.
-            for key in sorted((key for key, _ in ended), key=lambda key: str(key.data)):
+            for key, _ in ended:
                 selector.unregister(key.fileobj)
-                if key.data:
-                    results[key.data] = _result(key.data, guests[key.data], directory, False)
-                elif code := calendar.wait():
+                name = key.data
+                # Without a clock all kernels panic: it is to be named, not one of them.
+                if (not name or CLOCK_LOST in _log(name, directory)) and (code := calendar.wait()):
                     words = _words(directory) or f"exit code {code}"
                     raise LabError(f"the virtual clock ended: {words}")
+                if name:
+                    results[name] = _result(name, guests[name], directory, False)
             if not ended and time.monotonic() >= end:
                 _result(*next((name, guest) for name, guest in guests.items()
                               if name not in results), directory, True)
     return results
 
 
+def _log(name: str, directory: Path) -> str:
+    return (directory / name / boot.KERNEL_LOG).read_text(errors="replace")
+
+
 def _result(name: str, guest: boot.Guest, directory: Path, timed_out: bool) -> boot.Result:
-    log = (directory / name / boot.KERNEL_LOG).read_text(errors="replace")
+    log = _log(name, directory)
     try:
         found = boot.result(guest, directory / name, log, timed_out)
     except LabError as error:
