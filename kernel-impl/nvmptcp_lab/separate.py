@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import math
 import os
+import re
 import selectors
 import shutil
 import subprocess
@@ -28,7 +29,7 @@ COMPILER = ["gcc", "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-W
 # one to the next, not to somebody else each time.
 SESSION: dict[str, Any] = {"process_group": 0}
 LONGEST_WAIT = 3600  # s, at a time: poll(2) takes 24 days at most
-CLOCK_LOST = "invalid time-travel message"  # a kernel's last words when its clock is gone
+CLOCK_LOST = re.compile("Kernel panic - not syncing: .*time-travel")  # its clock is gone
 
 
 def calendar_program() -> Path:
@@ -141,7 +142,8 @@ def _wait(guests: Mapping[str, boot.Guest], kernels: "Mapping[str, subprocess.Po
                 selector.unregister(key.fileobj)
                 name = key.data
                 # Without a clock all kernels panic: it is to be named, not one of them.
-                if (not name or CLOCK_LOST in _log(name, directory)) and (code := calendar.wait()):
+                lost = not name or CLOCK_LOST.search(_log(name, directory))
+                if lost and (code := calendar.wait()):
                     words = _words(directory) or f"exit code {code}"
                     raise LabError(f"the virtual clock ended: {words}")
                 if name:
