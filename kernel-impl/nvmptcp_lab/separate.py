@@ -142,15 +142,15 @@ def _wait(guests: Mapping[str, boot.Guest], kernels: "Mapping[str, subprocess.Po
                 selector.unregister(key.fileobj)
                 name = key.data
                 # Without a clock all kernels panic: it is to be named, not one of them.
-                lost = not name or CLOCK_LOST.search(_log(name, directory))
-                if lost and (code := calendar.wait()):
+                log = _log(name, directory) if name else ""
+                if (not name or CLOCK_LOST.search(log)) and (code := calendar.wait()):
                     words = _words(directory) or f"exit code {code}"
                     raise LabError(f"the virtual clock ended: {words}")
                 if name:
-                    results[name] = _result(name, guests[name], directory, False)
+                    results[name] = _result(name, guests[name], directory, log, False)
             if not ended and time.monotonic() >= end:
-                _result(*next((name, guest) for name, guest in guests.items()
-                              if name not in results), directory, True)
+                late = next(name for name in guests if name not in results)
+                _result(late, guests[late], directory, _log(late, directory), True)
     return results
 
 
@@ -158,8 +158,8 @@ def _log(name: str, directory: Path) -> str:
     return (directory / name / boot.KERNEL_LOG).read_text(errors="replace")
 
 
-def _result(name: str, guest: boot.Guest, directory: Path, timed_out: bool) -> boot.Result:
-    log = _log(name, directory)
+def _result(name: str, guest: boot.Guest, directory: Path, log: str,
+            timed_out: bool) -> boot.Result:
     try:
         found = boot.result(guest, directory / name, log, timed_out)
     except LabError as error:
