@@ -202,6 +202,12 @@ def test_bad_input_is_one_line(model: Model, arguments: list[str], words: str) -
     assert words in _error(done)
 
 
+def test_a_wrong_option_is_named_below_the_usage(model: Model) -> None:
+    done = model("sweep", "tiny.toml", "--precision", "0")
+    assert done.returncode == 2
+    assert "--precision: '0' is not a percentage" in done.stderr.splitlines()[-1]
+
+
 def test_without_a_build(tmp_path: Path, model: Model) -> None:
     done = model("--build", tmp_path, "run", "tiny.toml")
     assert done.returncode == 1
