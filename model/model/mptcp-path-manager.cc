@@ -278,6 +278,10 @@ MptcpPathManager::RemoveEndpoint(uint8_t id)
     {
         MptcpPathState& state = connection->GetPathState();
         std::erase(state.toAnnounce, id);
+        if (auto unconfirmed = state.unconfirmed.extract(id))
+        {
+            unconfirmed.mapped().again.Cancel();
+        }
         if (state.announced.erase(id) > 0)
         {
             connection->SignalAll(MptcpRemoveAddr{{id}}.Encode());
@@ -328,6 +332,14 @@ MptcpPathManager::OnEstablished(MptcpSocket& connection)
     OpenSubflows(connection);
 }
 
+// mptcp_pm_create_subflow_or_signal_addr(): a new subflow is an occasion to announce the next
+// address, as an echo is
+void
+MptcpPathManager::OnJoined(MptcpSocket& connection)
+{
+    Announce(connection);
+}
+
 void
 MptcpPathManager::QueueAnnouncement(MptcpSocket& connection, uint8_t id)
 {
@@ -346,11 +358,18 @@ void
 MptcpPathManager::Announce(MptcpSocket& connection)
 {
     MptcpPathState& state = connection.GetPathState();
-    if (state.toAnnounce.empty() || state.announceEvent.IsPending())
+    if (!state.toAnnounce.empty())
     {
-        return;
+        const uint8_t id = state.toAnnounce.front();
+        state.toAnnounce.pop_front();
+        SendAddAddr(connection, id);
     }
-    const uint8_t id = state.toAnnounce.front();
+}
+
+void
+MptcpPathManager::SendAddAddr(MptcpSocket& connection, uint8_t id)
+{
+    MptcpPathState& state = connection.GetPathState();
     const Endpoint& endpoint = m_endpoints.at(id);
     Address local;
     connection.GetSockName(local);
@@ -380,16 +399,18 @@ MptcpPathManager::Announce(MptcpSocket& connection)
     state.announced.insert(id);
     if (m_addAddrTimeout.IsStrictlyPositive())
     {
-        state.announceEvent = Simulator::Schedule(Min(m_addAddrTimeout, connection.GetLongestRto()),
-                                                  &MptcpPathManager::AnnounceAgain,
-                                                  this,
-                                                  connection.GetLocalToken());
+        state.unconfirmed[id].again =
+            Simulator::Schedule(Min(m_addAddrTimeout, connection.GetLongestRto()),
+                                &MptcpPathManager::AnnounceAgain,
+                                this,
+                                connection.GetLocalToken(),
+                                id);
     }
     connection.SignalAny(option.Encode());
 }
 
 void
-MptcpPathManager::AnnounceAgain(uint32_t token)
+MptcpPathManager::AnnounceAgain(uint32_t token, uint8_t id)
 {
     Ptr<MptcpSocket> connection = FindConnection(token);
     if (!connection)
@@ -397,12 +418,24 @@ MptcpPathManager::AnnounceAgain(uint32_t token)
         return;
     }
     MptcpPathState& state = connection->GetPathState();
-    if (++state.announceTries == ANNOUNCE_TRIES && !state.toAnnounce.empty())
+    if (++state.unconfirmed[id].tries == ANNOUNCE_TRIES || m_endpoints.count(id) == 0)
     {
-        state.toAnnounce.pop_front();
-        state.announceTries = 0;
+        state.unconfirmed.erase(id);
+        Announce(*connection);
+        return;
     }
-    Announce(*connection);
+    SendAddAddr(*connection, id);
+}
+
+void
+MptcpPathManager::StopAnnouncing(MptcpPathState& state)
+{
+    for (auto& [id, unconfirmed] : state.unconfirmed)
+    {
+        unconfirmed.again.Cancel();
+    }
+    state.unconfirmed.clear();
+    state.toAnnounce.clear();
 }
 
 void
@@ -413,11 +446,11 @@ MptcpPathManager::OnAddAddr(MptcpSocket& connection,
     MptcpPathState& state = connection.GetPathState();
     if (option.echo)
     {
-        if (!state.toAnnounce.empty() && state.toAnnounce.front() == option.addressId)
+        auto found = state.unconfirmed.find(option.addressId);
+        if (found != state.unconfirmed.end())
         {
-            state.toAnnounce.pop_front();
-            state.announceEvent.Cancel();
-            state.announceTries = 0;
+            found->second.again.Cancel();
+            state.unconfirmed.erase(found);
             Announce(connection);
         }
         return;

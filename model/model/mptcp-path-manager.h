@@ -29,18 +29,27 @@ class Node;
 
 /**
  * @ingroup nvme-mptcp
+ * An announcement that the peer hasn't confirmed.
+ */
+struct MptcpUnconfirmed
+{
+    EventId again;     //!< when to announce it again
+    uint32_t tries{0}; //!< how often that was due
+};
+
+/**
+ * @ingroup nvme-mptcp
  * What the path manager remembers of a connection.
  */
 struct MptcpPathState
 {
     bool passive{false};            //!< the connection was accepted
-    std::deque<uint8_t> toAnnounce; //!< IDs of endpoints that are to be announced
+    std::deque<uint8_t> toAnnounce; //!< IDs of endpoints that are to be announced yet
     std::set<uint8_t> announced;    //!< IDs of endpoints that were announced
-    EventId announceEvent;          //!< when to announce again, since no echo came
-    uint32_t announceTries{0};      //!< how often the current one was announced
-    uint32_t accepted{0};           //!< subflows opened to addresses that the peer announced
-    uint32_t subflows{0};           //!< subflows opened, or accepted, besides the first
-    uint16_t remotePort{0};         //!< the peer's port of the first subflow
+    std::map<uint8_t, MptcpUnconfirmed> unconfirmed; //!< announced, and no echo came yet: by ID
+    uint32_t accepted{0};   //!< subflows opened to addresses that the peer announced
+    uint32_t subflows{0};   //!< subflows opened, or accepted, besides the first
+    uint16_t remotePort{0}; //!< the peer's port of the first subflow
 };
 
 /**
@@ -176,6 +185,18 @@ class MptcpPathManager : public Object
     void OnEstablished(MptcpSocket& connection);
 
     /**
+     * Another subflow of a connection can be used.
+     * @param connection the connection
+     */
+    void OnJoined(MptcpSocket& connection);
+
+    /**
+     * A connection has fallen back, or ends: nothing is announced any more.
+     * @param state of the connection
+     */
+    static void StopAnnouncing(MptcpPathState& state);
+
+    /**
      * The peer announced an address, or confirmed one.
      * @param connection the connection
      * @param subflow where it said so
@@ -215,10 +236,18 @@ class MptcpPathManager : public Object
     void Announce(MptcpSocket& connection);
 
     /**
+     * Announce an address.
+     * @param connection the connection
+     * @param id of the endpoint
+     */
+    void SendAddAddr(MptcpSocket& connection, uint8_t id);
+
+    /**
      * Announce an address again, since it was not confirmed.
      * @param token the connection's token
+     * @param id of the endpoint
      */
-    void AnnounceAgain(uint32_t token);
+    void AnnounceAgain(uint32_t token, uint8_t id);
 
     /**
      * Queue an endpoint for announcement, if it is to be and wasn't.

@@ -255,7 +255,7 @@ MptcpSocket::Finish()
     m_state = TcpSocket::CLOSED;
     m_retransmitEvent.Cancel();
     m_closeEvent.Cancel();
-    m_pathState.announceEvent.Cancel();
+    MptcpPathManager::StopAnnouncing(m_pathState);
     m_pathManager->RemoveConnection(GetLocalToken());
     for (const Ptr<MptcpSubflow>& subflow : std::vector(m_subflows))
     {

@@ -306,6 +306,7 @@ MptcpSocket::OnSubflowEstablished(MptcpSubflow* subflow)
         {
             m_closeEvent.Cancel(); // there is a way again
         }
+        m_pathManager->OnJoined(*this);
         PushPending();
     }
     else

@@ -119,7 +119,7 @@ MptcpSocket::DoDispose()
     m_retransmitEvent.Cancel();
     m_closeEvent.Cancel();
     m_readEvent.Cancel();
-    m_pathState.announceEvent.Cancel();
+    MptcpPathManager::StopAnnouncing(m_pathState);
     for (const Ptr<MptcpSubflow>& subflow : std::vector(m_subflows))
     {
         Remove(subflow);
