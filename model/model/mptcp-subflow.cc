@@ -38,7 +38,7 @@ const Time DRAIN_SAMPLE = MilliSeconds(1);
 /// Smallest one, in bytes.
 constexpr uint64_t DRAIN_SAMPLE_BYTES = 16384;
 
-/// For each such time that a subflow isn't used its drain rate doubles,
+/// For each such time since the last sample its drain rate doubles,
 const Time DRAIN_FORGET = MilliSeconds(10);
 
 /// up to so many times.
@@ -361,8 +361,8 @@ MptcpSubflow::GetDrainRate() const
     {
         // next to nothing in flight: what is known may be old
         rate = std::max(rate, static_cast<uint64_t>(GetDeliveryRate() / 2));
-        const int64_t unused = (GetIdle() / DRAIN_FORGET).GetHigh();
-        rate <<= std::min<int64_t>(unused, DRAIN_FORGET_MOST);
+        const int64_t idle = ((Simulator::Now() - m_drainIdle) / DRAIN_FORGET).GetHigh();
+        rate <<= std::min<int64_t>(idle, DRAIN_FORGET_MOST);
     }
     return std::min(rate, pace);
 }
@@ -398,6 +398,7 @@ MptcpSubflow::UpdateDrainRate()
                 m_drainRate = (3 * m_drainRate + rate) / 4;
             }
         }
+        m_drainIdle = Simulator::Now();
     }
     m_drainStamp = busy ? Simulator::Now() : Time(0);
     m_drainSent = GetNewestDelivered();
@@ -445,6 +446,19 @@ MptcpSubflow::FastClose()
     SendEmptyPacket(TcpHeader::RST);
     m_state = CLOSED;
     DeallocateEndPoint();
+}
+
+// For an MP_JOIN tcp_check_req() returns before it would measure the SYN-ACK's round trip, so that
+// the first sample is that of the timestamps: whole milliseconds, at least one.
+Time
+MptcpSubflow::GetHandshakeRtt(Time sent) const
+{
+    if (!m_passive || m_role != Role::JOIN)
+    {
+        return TcpLinuxSocket::GetHandshakeRtt(sent);
+    }
+    const int64_t gone = Simulator::Now().GetMilliSeconds() - sent.GetMilliSeconds();
+    return MilliSeconds(std::max<int64_t>(gone, 1));
 }
 
 // mptcp_space(): the buffer is the connection's

@@ -4,6 +4,7 @@
 
 #include "nvme-multipath.h"
 
+#include "ns3/boolean.h"
 #include "ns3/enum.h"
 #include "ns3/log.h"
 #include "ns3/simulator.h"
@@ -24,6 +25,8 @@ constexpr uint32_t WEIGHTS = 64;           // sum of all paths' weights
 constexpr uint32_t SMALLEST_BUCKET = 4096; // bytes: transfers up to it are in the first bucket
 constexpr uint32_t BUCKET_STEP = 4;        // each further bucket reaches so much further
 const Time LONGEST_SAMPLE = Seconds(1);    // longer latencies don't count
+constexpr uint32_t SCAN_LENGTH = 4096;     // bytes: the page that a partition table is read from
+const Time SCAN_DELAY = MicroSeconds(900); // until the namespace is identified, and its disk there
 
 } // namespace
 
@@ -74,6 +77,13 @@ NvmeMultipath::GetTypeId()
                           UintegerValue(0),
                           MakeUintegerAccessor(&NvmeMultipath::m_cpusPerNode),
                           MakeUintegerChecker<uint32_t>())
+            .AddAttribute("PartitionScan",
+                          "Whether the first page is read when there is a path, as Linux looks"
+                          " for partitions. Without it a queue's first round-trip times are those"
+                          " of a delayed ACK.",
+                          BooleanValue(true),
+                          MakeBooleanAccessor(&NvmeMultipath::m_partitionScan),
+                          MakeBooleanChecker())
             .AddTraceSource("Selected",
                             "Paths that were chosen",
                             MakeTraceSourceAccessor(&NvmeMultipath::m_selected),
@@ -109,8 +119,28 @@ NvmeMultipath::AddPath(Ptr<NvmeTcpController> controller)
                                          });
                                          m_paths[number].statistics.clear();
                                      }
+                                     else
+                                     {
+                                         ScanPartitions();
+                                     }
                                      ScheduleRequeue();
                                  });
+}
+
+void
+NvmeMultipath::ScanPartitions()
+{
+    if (!m_partitionScan || std::exchange(m_scanned, true))
+    {
+        return;
+    }
+    auto bio = Create<NvmeBio>();
+    bio->length = SCAN_LENGTH;
+    bio->done = [](bool) {}; // a disk without partitions, whatever it holds
+    Simulator::Schedule(SCAN_DELAY, [self = Ptr<NvmeMultipath>(this), bio] {
+        self->m_requeue.push_back(bio);
+        self->ScheduleRequeue();
+    });
 }
 
 bool

@@ -153,6 +153,7 @@ class NvmeMultipath : public Object
      */
     void FailOver(uint32_t path, Ptr<NvmeBio> bio);
 
+    void ScanPartitions();  ///< read the first page, once
     void ScheduleRequeue(); ///< have Requeue() called
     void Requeue();         ///< submit what waits, one after the other
 
@@ -176,6 +177,8 @@ class NvmeMultipath : public Object
     uint32_t m_buckets;                                ///< I/O size buckets
     Time m_weightInterval;                             ///< between two updates of a weight
     uint32_t m_ewmaShift;                              ///< of the moving average
+    bool m_partitionScan;                              ///< whether the first page is read
+    bool m_scanned{false};                             ///< whether it was read
     std::vector<Path> m_paths;                         ///< in their order
     std::map<uint32_t, uint32_t> m_current;            ///< by node: the path that was chosen last
     std::map<Kind, uint32_t> m_currentAdaptive;        ///< the same for ADAPTIVE

@@ -522,9 +522,7 @@ TcpLinuxSocket::EstimateRtt(const TcpHeader&)
 {
     if (!m_ready && m_synSent.IsPositive())
     {
-        // from stamps in whole microseconds, as all samples
-        Time sample =
-            MicroSeconds(Simulator::Now().GetMicroSeconds() - m_synSent.GetMicroSeconds());
+        const Time sample = GetHandshakeRtt(m_synSent);
         m_synSent = Time(-1);
         uint64_t next = m_tcb->m_nextTxSequence.Get().GetValue() + 1;
         m_rttLinux.AddMinSample(sample);
@@ -533,6 +531,13 @@ TcpLinuxSocket::EstimateRtt(const TcpHeader&)
         m_tcb->m_srtt = m_rttLinux.GetSmoothed();
         m_tcb->m_minRtt = m_rttLinux.GetMin();
     }
+}
+
+Time
+TcpLinuxSocket::GetHandshakeRtt(Time sent) const
+{
+    // from stamps in whole microseconds, as all samples
+    return MicroSeconds(Simulator::Now().GetMicroSeconds() - sent.GetMicroSeconds());
 }
 
 void
@@ -909,12 +914,6 @@ uint64_t
 TcpLinuxSocket::GetBytesUnacknowledged() const
 {
     return m_ready ? m_out->GetNext() - m_out->GetUna() : 0;
-}
-
-Time
-TcpLinuxSocket::GetIdle() const
-{
-    return m_lastSend.IsNegative() ? Time(0) : Simulator::Now() - m_lastSend;
 }
 
 uint64_t

@@ -123,11 +123,6 @@ class TcpLinuxSocket : public TcpSocketTypeId<TcpLinuxSocket, TcpSocketBase>
     uint64_t GetBytesUnacknowledged() const;
 
     /**
-     * @return time since data was last sent (lsndtime), 0 if there was none
-     */
-    Time GetIdle() const;
-
-    /**
      * @return bytes of the stream that were received in order
      */
     uint64_t GetBytesReceived() const;
@@ -268,6 +263,12 @@ class TcpLinuxSocket : public TcpSocketTypeId<TcpLinuxSocket, TcpSocketBase>
      * @param full bytes that could be offered if no packets were held
      */
     virtual void AdjustReceiveSpace(int64_t& free, int64_t& full) const;
+
+    /**
+     * @param sent when the SYN or SYN-ACK was sent that is acknowledged now
+     * @return the first sample of the round-trip time
+     */
+    virtual Time GetHandshakeRtt(Time sent) const;
 
     /// Called after each retransmission time-out.
     virtual void OnRto();

@@ -1216,6 +1216,65 @@ class MptcpHandshakeTest : public MptcpTestCase
 };
 
 /**
+ * A new subflow is an occasion to announce the next address, and on the side that accepts it the
+ * first sample of its round-trip time is one of timestamps.
+ */
+class MptcpJoinTest : public MptcpTestCase
+{
+  public:
+    MptcpJoinTest()
+        : MptcpTestCase("joins: the next announcement, the first round-trip time", 3)
+    {
+    }
+
+  private:
+    void DoRun() override
+    {
+        // a join of 0.6 ms over the second link, while an echo takes 1 ms over the first
+        m_host[1]->SetAttribute("Delay", TimeValue(MicroSeconds(100)));
+        m_target[1]->SetAttribute("Delay", TimeValue(MicroSeconds(100)));
+        m_target[0]->TraceConnectWithoutContext("Send", MakeCallback(&MptcpJoinTest::Watch, this));
+        m_target[1]->TraceConnectWithoutContext("Send", MakeCallback(&MptcpJoinTest::Watch, this));
+        Transfer(10'000);
+        Simulator::Schedule(MilliSeconds(90), [this] {
+            const auto subflows = DynamicCast<MptcpSocket>(m_accepted)->GetSubflows();
+            NS_TEST_ASSERT_MSG_EQ(subflows.size(), 3, "all are open");
+            NS_TEST_EXPECT_MSG_GT(subflows[0]->GetSrtt(), MilliSeconds(2), "measured");
+            NS_TEST_EXPECT_MSG_EQ(subflows[1]->GetSrtt(), MilliSeconds(1), "not 0.2 ms");
+        });
+        Simulator::Stop(Seconds(5));
+        Simulator::Run();
+        ExpectAll();
+        NS_TEST_ASSERT_MSG_EQ(m_announced.size(), 2, "each address once");
+        NS_TEST_EXPECT_MSG_LT(m_announced[1] - m_announced[0],
+                              MilliSeconds(2),
+                              "the second one didn't wait for the echo of the first");
+    }
+
+    /**
+     * Note when addresses are announced.
+     * @param packet the packet
+     * @param bytes its bytes on the wire
+     */
+    void Watch(Ptr<const Packet> packet, uint32_t /* bytes */)
+    {
+        MptcpOptionTag tag;
+        if (packet->PeekPacketTag(tag))
+        {
+            for (const auto& option : DecodeMptcpOptions(tag.GetBytes()))
+            {
+                if (std::holds_alternative<MptcpAddAddr>(option))
+                {
+                    m_announced.push_back(Simulator::Now());
+                }
+            }
+        }
+    }
+
+    std::vector<Time> m_announced; //!< when
+};
+
+/**
  * The same over IPv6: announced addresses, subflows, and segments with room for a longer header.
  */
 class MptcpIpv6Test : public MptcpTestCase
@@ -1363,6 +1422,7 @@ class MptcpTestSuite : public TestSuite
         using Protocol = MptcpTestCase::Protocol;
         AddTestCase(new MptcpTransferTest, TestCase::Duration::QUICK);
         AddTestCase(new MptcpHandshakeTest, TestCase::Duration::QUICK);
+        AddTestCase(new MptcpJoinTest, TestCase::Duration::QUICK);
         for (const Settings& settings : {Settings{},
                                          Settings{{"Checksum", "true"}},
                                          Settings{{"Scheduler", "ns3::MptcpSchedulerRoundRobin"}},

@@ -347,6 +347,49 @@ class FirstTags : public TestCase
     }
 };
 
+/// The first page is read once, by whatever path comes first, and not again after a reconnect.
+class PartitionScans : public TestCase
+{
+  public:
+    /// @param scan whether there is to be one
+    explicit PartitionScans(bool scan)
+        : TestCase(scan ? "Partition scan" : "No partition scan"),
+          m_scan(scan)
+    {
+    }
+
+  private:
+    void DoRun() override
+    {
+        Bench bench(2);
+        bench.helper.SetAttribute("PartitionScan", BooleanValue(m_scan));
+        bench.helper.SetAttribute("KeepAliveTimeout", TimeValue(Seconds(1)));
+        bench.Connect();
+        std::vector<Ptr<NvmeBio>> sent;
+        bench.disk->TraceConnectWithoutContext(
+            "Selected",
+            Callback<void, uint32_t, Ptr<NvmeBio>>(
+                [&](uint32_t, Ptr<NvmeBio> bio) { sent.push_back(bio); }));
+        Simulator::Schedule(Seconds(1), [&] { bench.links[0].second->SetUp(false); });
+        Simulator::Schedule(Seconds(5), [&] { bench.links[0].second->SetUp(true); });
+        Simulator::Stop(Seconds(30));
+        Simulator::Run();
+        for (const auto& path : bench.disk->GetPaths())
+        {
+            NS_TEST_EXPECT_MSG_EQ(path->GetState(), NvmeTcpController::LIVE, "a path is back");
+        }
+        NS_TEST_ASSERT_MSG_EQ(sent.size(), m_scan ? 1 : 0, "how often it was read");
+        for (const auto& bio : sent)
+        {
+            NS_TEST_EXPECT_MSG_EQ(bio->write, false, "read");
+            NS_TEST_EXPECT_MSG_EQ(bio->offset, 0, "from the beginning");
+            NS_TEST_EXPECT_MSG_EQ(bio->length, 4096, "a page");
+        }
+    }
+
+    bool m_scan; //!< whether there is to be one
+};
+
 /// Under loss and when a path fails, each command is completed once, and no queue overflows.
 class EachOnce : public TestCase
 {
@@ -550,6 +593,7 @@ class AnaStates : public TestCase
     void DoRun() override
     {
         Bench bench(2);
+        bench.helper.SetAttribute("PartitionScan", BooleanValue(false));
         bench.Connect();
         std::vector<uint32_t> paths;
         bench.disk->TraceConnectWithoutContext(
@@ -758,6 +802,8 @@ class NvmeTcpTestSuite : public TestSuite
         AddTestCase(new Transfers(true), Duration::QUICK);
         AddTestCase(new CommandTimes, Duration::QUICK);
         AddTestCase(new FirstTags, Duration::QUICK);
+        AddTestCase(new PartitionScans(true), Duration::QUICK);
+        AddTestCase(new PartitionScans(false), Duration::QUICK);
         AddTestCase(new EachOnce("ns3::TcpLinuxSocketFactory", 2), Duration::QUICK);
         AddTestCase(new EachOnce("ns3::MptcpSocketFactory", 1), Duration::QUICK);
         AddTestCase(new Policies, Duration::QUICK);
