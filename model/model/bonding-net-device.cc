@@ -4,6 +4,8 @@
 
 #include "bonding-net-device.h"
 
+#include "netem-device.h"
+
 #include "ns3/assert.h"
 #include "ns3/channel.h"
 #include "ns3/enum.h"
@@ -344,6 +346,18 @@ BondingNetDevice::GetMtu() const
     for (const Slave& slave : m_slaves)
     {
         mtu = std::min(mtu, slave.device->GetMtu());
+    }
+    return mtu;
+}
+
+uint16_t
+BondingNetDevice::GetLinkMtu() const
+{
+    uint16_t mtu = std::numeric_limits<uint16_t>::max();
+    for (const Slave& slave : m_slaves)
+    {
+        auto netem = DynamicCast<NetemNetDevice>(slave.device);
+        mtu = std::min(mtu, netem ? netem->GetLinkMtu() : slave.device->GetMtu());
     }
     return mtu;
 }

@@ -64,6 +64,12 @@ class BondingNetDevice : public NetDevice
     static uint32_t GetHash(Ptr<const Packet> packet, uint16_t protocol);
 
     /**
+     * @return the largest IP packet on the wire of every slave, which a TCP's segment size follows
+     * from; GetMtu() is about super-packets
+     */
+    uint16_t GetLinkMtu() const;
+
+    /**
      * TracedCallback signature of sends.
      * @param packet the packet
      * @param slave index of the slave, in the order in which they were added

@@ -7,6 +7,7 @@
 
 #include "tcp-linux-socket.h"
 
+#include "bonding-net-device.h"
 #include "gso-tag.h"
 #include "netem-device.h"
 
@@ -402,8 +403,15 @@ TcpLinuxSocket::Configure()
         int32_t interface = ipv6->GetInterfaceForAddress(m_endPoint6->GetLocalAddress());
         device = interface >= 0 ? ipv6->GetNetDevice(interface) : nullptr;
     }
-    auto netem = DynamicCast<NetemNetDevice>(device);
-    uint32_t mtu = netem ? netem->GetLinkMtu() : device ? device->GetMtu() : DEFAULT_MTU;
+    uint32_t mtu = device ? device->GetMtu() : DEFAULT_MTU;
+    if (auto netem = DynamicCast<NetemNetDevice>(device))
+    {
+        mtu = netem->GetLinkMtu();
+    }
+    else if (auto bonding = DynamicCast<BondingNetDevice>(device))
+    {
+        mtu = bonding->GetLinkMtu();
+    }
     m_advMss = mtu - TCP_HEADER - (m_endPoint6 ? IPV6_HEADER : IPV4_HEADER);
     if (m_tcb->m_segmentSize == DEFAULT_SEGMENT_SIZE)
     {

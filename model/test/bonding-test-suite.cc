@@ -11,13 +11,19 @@
 #include "ns3/ipv6-header.h"
 #include "ns3/ipv6-l3-protocol.h"
 #include "ns3/netem-device.h"
+#include "ns3/node-container.h"
 #include "ns3/node.h"
 #include "ns3/simulator.h"
+#include "ns3/string.h"
+#include "ns3/tcp-linux-socket-factory.h"
 #include "ns3/test.h"
 #include "ns3/udp-header.h"
 #include "ns3/udp-socket-factory.h"
+#include "ns3/uinteger.h"
 
+#include <algorithm>
 #include <map>
+#include <set>
 
 using namespace ns3;
 
@@ -234,6 +240,127 @@ class BondingFailureTest : public TestCase
 /**
  * @ingroup nvme-mptcp
  * @ingroup tests
+ * A TCP flow over links of 1 Gbit/s with LACP: segments fit the links, and all take the same one.
+ */
+class BondingTcpTest : public TestCase
+{
+  public:
+    BondingTcpTest()
+        : TestCase("TCP over 802.3ad")
+    {
+    }
+
+  private:
+    static constexpr uint32_t BYTES = 4'000'000;
+
+    void DoRun() override
+    {
+        NodeContainer nodes(2);
+        InternetStackHelper internet;
+        internet.SetIpv6StackInstall(false);
+        internet.Install(nodes);
+        TcpLinuxSocketFactory::Install(nodes);
+        NetDeviceContainer bonds;
+        for (uint32_t i = 0; i < nodes.GetN(); i++)
+        {
+            auto bond = CreateObject<BondingNetDevice>();
+            bond->SetAttribute("Mode", EnumValue(BondingNetDevice::IEEE_802_3AD));
+            nodes.Get(i)->AddDevice(bond);
+            bonds.Add(bond);
+        }
+        for (uint32_t i = 0; i < 2; i++)
+        {
+            auto [left, right] = NetemNetDevice::Connect(nodes.Get(0), nodes.Get(1));
+            left->SetAttribute("Rate", StringValue("1Gbps"));
+            DynamicCast<BondingNetDevice>(bonds.Get(0))->AddSlave(left);
+            DynamicCast<BondingNetDevice>(bonds.Get(1))->AddSlave(right);
+        }
+        Ipv4AddressHelper("10.0.100.0", "255.255.255.0").Assign(bonds);
+        bonds.Get(0)->TraceConnectWithoutContext("Send", MakeCallback(&BondingTcpTest::Sent, this));
+
+        auto server = Socket::CreateSocket(nodes.Get(1), TcpLinuxSocketFactory::GetTypeId());
+        server->Bind(InetSocketAddress(Ipv4Address::GetAny(), 4420));
+        server->SetAcceptCallback(MakeNullCallback<bool, Ptr<Socket>, const Address&>(),
+                                  MakeCallback(&BondingTcpTest::Accept, this));
+        server->Listen();
+        auto client = Socket::CreateSocket(nodes.Get(0), TcpLinuxSocketFactory::GetTypeId());
+        client->SetSendCallback(MakeCallback(&BondingTcpTest::Write, this));
+        client->SetConnectCallback(MakeCallback(&BondingTcpTest::Connected, this),
+                                   MakeNullCallback<void, Ptr<Socket>>());
+        client->Connect(InetSocketAddress("10.0.100.2", 4420));
+        Simulator::Stop(Seconds(5));
+        Simulator::Run();
+        NS_TEST_EXPECT_MSG_EQ(m_received, BYTES, "all arrived");
+        UintegerValue segment;
+        client->GetAttribute("SegmentSize", segment);
+        NS_TEST_EXPECT_MSG_EQ(segment.Get(), 1448, "as the links have it, not the device");
+        NS_TEST_EXPECT_MSG_EQ(m_links.size(), 1, "no fragment went elsewhere");
+        // 4 MB with their headers over 1 Gbit/s
+        NS_TEST_EXPECT_MSG_GT(m_last, MilliSeconds(33), "no faster than a link");
+        Simulator::Destroy();
+    }
+
+    void Connected(Ptr<Socket> client) ///< @param client the host's socket
+    {
+        Write(client, client->GetTxAvailable());
+    }
+
+    /**
+     * @param client the host's socket
+     * @param room in its send buffer, bytes
+     */
+    void Write(Ptr<Socket> client, uint32_t room)
+    {
+        while (const uint32_t bytes = std::min({room, BYTES - m_written, 60'000U}))
+        {
+            if (client->Send(Create<Packet>(bytes)) < 0)
+            {
+                return;
+            }
+            m_written += bytes;
+            room = client->GetTxAvailable();
+        }
+    }
+
+    /**
+     * @param socket the target's
+     * @param from the host's address
+     */
+    void Accept(Ptr<Socket> socket, const Address& /* from */)
+    {
+        socket->SetRecvCallback(MakeCallback(&BondingTcpTest::Receive, this));
+    }
+
+    void Receive(Ptr<Socket> socket) ///< @param socket the target's
+    {
+        while (auto packet = socket->Recv())
+        {
+            m_received += packet->GetSize();
+            m_last = Simulator::Now();
+        }
+    }
+
+    /**
+     * @param packet what is sent
+     * @param slave the slave that sends it
+     */
+    void Sent(Ptr<const Packet> packet, uint32_t slave)
+    {
+        if (packet->GetSize() > 1000)
+        {
+            m_links.insert(slave);
+        }
+    }
+
+    uint32_t m_written{0};      //!< bytes given to TCP
+    uint32_t m_received{0};     //!< bytes that arrived
+    Time m_last;                //!< when the last ones did
+    std::set<uint32_t> m_links; //!< that data was sent over
+};
+
+/**
+ * @ingroup nvme-mptcp
+ * @ingroup tests
  * BondingNetDevice.
  */
 class BondingTestSuite : public TestSuite
@@ -243,6 +370,7 @@ class BondingTestSuite : public TestSuite
         : TestSuite("nvme-mptcp-bonding", Type::UNIT)
     {
         AddTestCase(new BondingHashTest, Duration::QUICK);
+        AddTestCase(new BondingTcpTest, Duration::QUICK);
         AddTestCase(new BondingFailureTest(BondingNetDevice::BALANCE_RR,
                                            "balance-rr goes around a link that fails"),
                     Duration::QUICK);
