@@ -38,7 +38,7 @@ const Time DRAIN_SAMPLE = MilliSeconds(1);
 /// Smallest one, in bytes.
 constexpr uint64_t DRAIN_SAMPLE_BYTES = 16384;
 
-/// For each such time since the last sample its drain rate doubles,
+/// For each such time that a subflow isn't used its drain rate doubles,
 const Time DRAIN_FORGET = MilliSeconds(10);
 
 /// up to so many times.
@@ -361,8 +361,8 @@ MptcpSubflow::GetDrainRate() const
     {
         // next to nothing in flight: what is known may be old
         rate = std::max(rate, static_cast<uint64_t>(GetDeliveryRate() / 2));
-        const int64_t idle = ((Simulator::Now() - m_drainIdle) / DRAIN_FORGET).GetHigh();
-        rate <<= std::min<int64_t>(idle, DRAIN_FORGET_MOST);
+        const int64_t unused = (GetIdle() / DRAIN_FORGET).GetHigh();
+        rate <<= std::min<int64_t>(unused, DRAIN_FORGET_MOST);
     }
     return std::min(rate, pace);
 }
@@ -398,7 +398,6 @@ MptcpSubflow::UpdateDrainRate()
                 m_drainRate = (3 * m_drainRate + rate) / 4;
             }
         }
-        m_drainIdle = Simulator::Now();
     }
     m_drainStamp = busy ? Simulator::Now() : Time(0);
     m_drainSent = GetNewestDelivered();

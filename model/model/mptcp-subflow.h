@@ -423,7 +423,6 @@ class MptcpSubflow : public TcpSocketTypeId<MptcpSubflow, TcpLinuxSocket>
     Time m_lastReceived;         //!< when something was received last
     uint64_t m_receiveRttEnd{0}; //!< which measurement was taken last
     Time m_drainStamp;           //!< beginning of the current sample, 0 if there is none
-    Time m_drainIdle;            //!< end of the last sample
     Time m_drainSent;            //!< when what was delivered latest by then was sent
     uint64_t m_drainAcked{0};    //!< bytes acknowledged at that time
     uint64_t m_drainRate{0};     //!< bytes per second, 0 if not known yet

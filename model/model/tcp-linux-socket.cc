@@ -924,6 +924,12 @@ TcpLinuxSocket::GetBytesUnacknowledged() const
     return m_ready ? m_out->GetNext() - m_out->GetUna() : 0;
 }
 
+Time
+TcpLinuxSocket::GetIdle() const
+{
+    return m_lastSend.IsNegative() ? Time(0) : Simulator::Now() - m_lastSend;
+}
+
 uint64_t
 TcpLinuxSocket::GetBytesReceived() const
 {

@@ -123,6 +123,11 @@ class TcpLinuxSocket : public TcpSocketTypeId<TcpLinuxSocket, TcpSocketBase>
     uint64_t GetBytesUnacknowledged() const;
 
     /**
+     * @return time since data was last sent (lsndtime), 0 if there was none
+     */
+    Time GetIdle() const;
+
+    /**
      * @return bytes of the stream that were received in order
      */
     uint64_t GetBytesReceived() const;
