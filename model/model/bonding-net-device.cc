@@ -351,13 +351,19 @@ BondingNetDevice::GetMtu() const
 }
 
 uint16_t
-BondingNetDevice::GetLinkMtu() const
+BondingNetDevice::GetLinkMtu(Ptr<NetDevice> device)
 {
-    uint16_t mtu = std::numeric_limits<uint16_t>::max();
-    for (const Slave& slave : m_slaves)
+    if (auto netem = DynamicCast<NetemNetDevice>(device))
     {
-        auto netem = DynamicCast<NetemNetDevice>(slave.device);
-        mtu = std::min(mtu, netem ? netem->GetLinkMtu() : slave.device->GetMtu());
+        return netem->GetLinkMtu();
+    }
+    uint16_t mtu = device->GetMtu();
+    if (auto bonding = DynamicCast<BondingNetDevice>(device))
+    {
+        for (const Slave& slave : bonding->m_slaves)
+        {
+            mtu = std::min(mtu, GetLinkMtu(slave.device));
+        }
     }
     return mtu;
 }

@@ -64,10 +64,12 @@ class BondingNetDevice : public NetDevice
     static uint32_t GetHash(Ptr<const Packet> packet, uint16_t protocol);
 
     /**
-     * @return the largest IP packet on the wire of every slave, which a TCP's segment size follows
-     * from; GetMtu() is about super-packets
+     * The largest IP packet on the wire, which TCP's segment size follows from. A device's GetMtu()
+     * is that of super-packets.
+     * @param device any device
+     * @return bytes; of a bonding device the least of its slaves
      */
-    uint16_t GetLinkMtu() const;
+    static uint16_t GetLinkMtu(Ptr<NetDevice> device);
 
     /**
      * TracedCallback signature of sends.

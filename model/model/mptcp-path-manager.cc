@@ -418,7 +418,7 @@ MptcpPathManager::AnnounceAgain(uint32_t token, uint8_t id)
         return;
     }
     MptcpPathState& state = connection->GetPathState();
-    if (++state.unconfirmed[id].tries == ANNOUNCE_TRIES || m_endpoints.count(id) == 0)
+    if (++state.unconfirmed[id].tries == ANNOUNCE_TRIES)
     {
         state.unconfirmed.erase(id);
         Announce(*connection);

@@ -191,7 +191,7 @@ class MptcpPathManager : public Object
     void OnJoined(MptcpSocket& connection);
 
     /**
-     * A connection has fallen back, or ends: nothing is announced any more.
+     * A connection ends: nothing is announced any more.
      * @param state of the connection
      */
     static void StopAnnouncing(MptcpPathState& state);

@@ -9,7 +9,6 @@
 
 #include "bonding-net-device.h"
 #include "gso-tag.h"
-#include "netem-device.h"
 
 #include "ns3/boolean.h"
 #include "ns3/ipv4-end-point.h"
@@ -403,15 +402,7 @@ TcpLinuxSocket::Configure()
         int32_t interface = ipv6->GetInterfaceForAddress(m_endPoint6->GetLocalAddress());
         device = interface >= 0 ? ipv6->GetNetDevice(interface) : nullptr;
     }
-    uint32_t mtu = device ? device->GetMtu() : DEFAULT_MTU;
-    if (auto netem = DynamicCast<NetemNetDevice>(device))
-    {
-        mtu = netem->GetLinkMtu();
-    }
-    else if (auto bonding = DynamicCast<BondingNetDevice>(device))
-    {
-        mtu = bonding->GetLinkMtu();
-    }
+    const uint32_t mtu = device ? BondingNetDevice::GetLinkMtu(device) : DEFAULT_MTU;
     m_advMss = mtu - TCP_HEADER - (m_endPoint6 ? IPV6_HEADER : IPV4_HEADER);
     if (m_tcb->m_segmentSize == DEFAULT_SEGMENT_SIZE)
     {

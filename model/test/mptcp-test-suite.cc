@@ -400,6 +400,17 @@ class MptcpTestCase : public TestCase
         });
     }
 
+    /**
+     * @param packet a packet
+     * @return its MPTCP options
+     */
+    static std::vector<MptcpOption> GetOptions(Ptr<const Packet> packet)
+    {
+        MptcpOptionTag tag;
+        packet->PeekPacketTag(tag);
+        return DecodeMptcpOptions(tag.GetBytes());
+    }
+
     /// @return the host's connection
     Ptr<MptcpSocket> GetConnection() const
     {
@@ -1182,13 +1193,9 @@ class MptcpHandshakeTest : public MptcpTestCase
      */
     void Watch(Ptr<const Packet> packet, uint32_t /* bytes */)
     {
-        MptcpOptionTag tag;
-        if (packet->PeekPacketTag(tag))
+        for (const auto& option : GetOptions(packet))
         {
-            for (const auto& option : DecodeMptcpOptions(tag.GetBytes()))
-            {
-                m_seen.push_back(option);
-            }
+            m_seen.push_back(option);
         }
     }
 
@@ -1258,15 +1265,11 @@ class MptcpJoinTest : public MptcpTestCase
      */
     void Watch(Ptr<const Packet> packet, uint32_t /* bytes */)
     {
-        MptcpOptionTag tag;
-        if (packet->PeekPacketTag(tag))
+        for (const auto& option : GetOptions(packet))
         {
-            for (const auto& option : DecodeMptcpOptions(tag.GetBytes()))
+            if (std::holds_alternative<MptcpAddAddr>(option))
             {
-                if (std::holds_alternative<MptcpAddAddr>(option))
-                {
-                    m_announced.push_back(Simulator::Now());
-                }
+                m_announced.push_back(Simulator::Now());
             }
         }
     }
@@ -1346,9 +1349,7 @@ class MptcpIpv6Test : public MptcpTestCase
     void OnTargetSends(Ptr<const Packet> packet, uint32_t /* bytes */)
     {
         CheckVersion(packet);
-        MptcpOptionTag tag;
-        packet->PeekPacketTag(tag);
-        for (const auto& option : DecodeMptcpOptions(tag.GetBytes()))
+        for (const auto& option : GetOptions(packet))
         {
             if (const auto* announced = std::get_if<MptcpAddAddr>(&option))
             {
