@@ -17,6 +17,7 @@ from .target import TargetOptions
 _SFGID = 7
 _FEW = 2  # subflows
 _MANY_HALF_OPEN = 100
+_MUCH = 1 << 16  # bytes
 _STEP = 0.05  # seconds
 _REFUSED = mptcp.MPTCPReset(reason=1)
 
@@ -124,6 +125,23 @@ class FallbackIsFatal(RawTarget):
 
     breaks = ("TCPV-FALL-012",)
     behaviour = _EndsAfterFallback
+
+
+class _NeedsDataAcks(TargetBehaviour):
+    """Sends no more after a fallback once DATA_ACKs for much are missing, which won't come."""
+
+    def outgoing(self, subflow: raw.Subflow, segment: raw.Segment) -> list[raw.Segment]:
+        connection = subflow.connection
+        missing = connection.sender.next - connection.sender.unacked
+        stands = connection.fell_back and connection.confirmed and missing > _MUCH
+        return [] if stands and segment.payload else [segment]
+
+
+class FallbackStands(RawTarget):
+    """Waits for DATA_ACKs when a connection has fallen back, with data in its send buffer."""
+
+    breaks = ("TCPV-FALL-012",)
+    behaviour = _NeedsDataAcks
 
 
 class FallbackIsRefused(RawTarget):

@@ -325,16 +325,26 @@ class Disk:
 
     def finish_read(self, cid: int) -> bytes:
         """Take the data of a Read command until it is completed. Raises StatusError."""
-        data = b""
-        while True:
+        return self.finish_reads([cid])[0]
+
+    def finish_reads(self, cids: Sequence[int]) -> list[bytes]:
+        """Take the data of Read commands until all are completed, in the order of `cids`; they
+        may come in another one. Raises StatusError.
+        """
+        data, running = dict.fromkeys(cids, b""), set(cids)
+        while running:
             pdu = self.host.receive()
-            if isinstance(pdu, nvme_tcp.C2HData) and pdu.cccid == cid and pdu.datao == len(data):
-                data += bytes(pdu.data)
+            if isinstance(pdu, nvme_tcp.C2HData) and pdu.cccid in running:
+                if pdu.datao != len(data[pdu.cccid]):
+                    raise ProtocolError(f"C2HData with offset {pdu.datao} instead of"
+                                        f" {len(data[pdu.cccid])}")
+                data[pdu.cccid] += bytes(pdu.data)
                 if int(pdu.flags) & _SUCCESS:
-                    return data
-            elif isinstance(pdu, nvme_tcp.CapsuleResp) and pdu.rccqe.cid == cid:
+                    running.remove(pdu.cccid)
+            elif isinstance(pdu, nvme_tcp.CapsuleResp) and pdu.rccqe.cid in running:
                 if pdu.rccqe.sct or pdu.rccqe.sc:
                     raise StatusError(nvme.Read(), pdu.rccqe)
-                return data
+                running.remove(pdu.rccqe.cid)
             else:
                 raise ProtocolError(f"{pdu.name} during a Read command")
+        return [data[cid] for cid in cids]

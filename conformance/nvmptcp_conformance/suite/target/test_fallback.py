@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Chapter Fallback to TCP: what a port does with hosts that come by TCP."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -22,9 +23,12 @@ from .associations import (
     host_on,
     raw_admin_queue,
     raw_connection,
+    raw_io_queue,
 )
 
 EXCHANGES = 10
+READS = 8  # of 64 KiB: more than windows and send buffers hold
+SILENCE = 0.03  # seconds
 KEY = bytes(range(8))  # of an MP_CAPABLE of version 0
 PLACES = ("SYN", "SYN/ACK", "third packet", "first data")
 
@@ -283,6 +287,51 @@ def test_fallback_after_data(mptcp_port: Target, finder: str) -> None:
         for _ in range(EXCHANGES):
             queue.host.keep_alive()
         check(not queue.connection.mptcp, "the connection is still MPTCP")
+
+
+class Patient(Mistrusting):
+    """Keeps a wrong checksum to itself until it is told to say MP_FAIL."""
+
+    rejected: tuple[Subflow, int] | None = None  # and the DSN
+
+    def checksum_failed(self, connection: Connection, subflow: Subflow, dsn: int) -> None:
+        self.rejected = subflow, dsn
+
+
+@pytest.mark.requirement("TCPV-FALL-012")
+@pytest.mark.usefixtures("raw", "serves_afterwards")
+def test_fallback_with_much_on_the_way(mptcp_port: Target, scratch: Scratch) -> None:
+    """A connection falls back while the controller has sent all that it may.
+
+    Sent: Write, then several Read commands at once, on I/O queue 1; a checksum of the data that
+    come is wrong, by the host's judgement. It acknowledges them to TCP only, and says MP_FAIL when
+    the controller has stopped to send. No DATA_ACK follows: with both MP_FAIL the connection is
+    TCP.
+    Expected: each command succeeds, and what is read is what was written.
+    """
+    behaviour = Patient(checksum_required=True)
+    with raw_io_queue(mptcp_port, behaviour) as queue:
+        disk, data = Disk.on(queue, scratch), scratch.pattern()
+        disk.write(data)
+        behaviour.doubts = True
+        reads = [disk.begin_read() for _ in range(READS)]
+        connection = queue.connection
+        connection.wait("data", lambda: behaviour.rejected, mptcp_port.address.timeout)
+        wait_for_silence(connection)
+        assert behaviour.rejected
+        connection.reject_mapping(*behaviour.rejected)
+        connection.wait("MP_FAIL", lambda: connection.fell_back, mptcp_port.address.timeout)
+        check(disk.finish_reads(reads) == [data] * READS, "what is read isn't what was written")
+
+
+def wait_for_silence(connection: Connection) -> None:
+    """Until nothing comes any more: not so long that data are sent again, after which they are no
+    longer contiguous, and a peer may refuse to fall back (RFC 8684 §3.7).
+    """
+    before = -1
+    while before != (now := len(connection.received())):
+        before = now
+        time.sleep(SILENCE)
 
 
 @pytest.mark.requirement("TCPV-FALL-006")
