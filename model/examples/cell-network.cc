@@ -20,6 +20,7 @@
 #include "ns3/uinteger.h"
 
 #include <cctype>
+#include <charconv>
 #include <map>
 #include <sstream>
 
@@ -31,6 +32,7 @@ namespace cell
 namespace
 {
 
+constexpr uint32_t RTO_MIN_MOST = 120000000; // us
 constexpr uint32_t BOND = 100; // a bonding device has the addresses of a path with this number
 
 /// Gives a device fd00:NETWORK::END, as the lab does; ns-3's helper makes addresses of the MAC's.
@@ -112,6 +114,41 @@ SetBuffers(const std::string& name, const std::string& value)
     }
 }
 
+/// net.ipv4.tcp_congestion_control: of plain TCP and of subflows
+void
+SetCongestionControl(const std::string& value)
+{
+    const std::map<std::string, std::string> known{{"bbr", "ns3::TcpBbr"},
+                                                   {"cubic", "ns3::TcpLinuxCubic"},
+                                                   {"reno", "ns3::TcpNewReno"}};
+    const auto type = known.find(value);
+    if (type == known.end())
+    {
+        throw BadInput("sysctl.net.ipv4.tcp_congestion_control: must be bbr, cubic or reno, not " +
+                       value);
+    }
+    for (const auto owner : {"TcpLinuxSocketFactory", "MptcpPathManager"})
+    {
+        Config::SetDefault("ns3::" + std::string(owner) + "::CongestionControl",
+                           TypeIdValue(TypeId::LookupByName(type->second)));
+    }
+}
+
+/// A sysctl that is a number. @return it
+uint32_t
+ReadNumber(const std::string& name, const std::string& value, uint32_t least, uint32_t most)
+{
+    uint32_t number = 0;
+    const auto end = value.data() + value.size();
+    const auto [rest, error] = std::from_chars(value.data(), end, number);
+    if (error != std::errc() || rest != end || number < least || number > most)
+    {
+        throw BadInput("sysctl." + name + ": must be a number from " + std::to_string(least) +
+                       " to " + std::to_string(most) + ", not " + value);
+    }
+    return number;
+}
+
 } // namespace
 
 Network::Network(const Settings& settings)
@@ -154,10 +191,26 @@ Network::SetSysctls() const
         {
             SetBuffers(name, value);
         }
+        else if (name == "net.ipv4.tcp_congestion_control")
+        {
+            SetCongestionControl(value);
+        }
+        else if (name == "net.ipv4.tcp_rto_min_us")
+        {
+            Config::SetDefault(
+                "ns3::TcpLinuxSocket::RtoMin",
+                TimeValue(MicroSeconds(ReadNumber(name, value, 1000, RTO_MIN_MOST))));
+        }
+        else if (name == "net.mptcp.stale_loss_cnt")
+        {
+            Config::SetDefault("ns3::MptcpPathManager::StaleLossCount",
+                               UintegerValue(ReadNumber(name, value, 0, UINT32_MAX)));
+        }
         else
         {
             throw BadInput("sysctl." + name +
-                           ": the model has tcp_ecn, tcp_rmem and tcp_wmem only");
+                           ": the model has tcp_congestion_control, tcp_ecn, tcp_rmem, "
+                           "tcp_rto_min_us, tcp_wmem and stale_loss_cnt only");
         }
     }
 }

@@ -317,7 +317,7 @@ TcpLinuxSocket::SendDelayedAck()
         }
         ato = std::min(ato, most);
     }
-    ato = std::min(ato, m_rtoMin.GetMilliSeconds() - 1);
+    ato = std::min(ato, std::max<int64_t>(m_rtoMin.GetMilliSeconds(), 2) - 1); // tcp_delack_max()
     Time expiry = GetTimerExpiry(MilliSeconds(ato));
     if (m_delAckEvent.IsPending())
     {

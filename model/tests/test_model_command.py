@@ -145,6 +145,22 @@ def test_ecn_is_off_accepted_or_asked_for(model: Model) -> None:
     assert "sysctl.net.ipv4.tcp_ecn: must be 0, 1 or 2, not 3" in wrong.stderr
 
 
+@pytest.mark.parametrize("sysctl", [
+    '"net.ipv4.tcp_congestion_control" = "bbr"', '"net.ipv4.tcp_congestion_control" = "reno"',
+    '"net.ipv4.tcp_rto_min_us" = 5000', '"net.mptcp.stale_loss_cnt" = 1'])
+def test_sysctls_take_effect(model: Model, tmp_path: Path, sysctl: str) -> None:
+    """Fails if a run with loss has the same figures with the sysctl and without."""
+    figures = []
+    for more in ((), ("--set", f"topology.sysctl={{{sysctl}}}")):
+        out = tmp_path / f"out{len(figures)}"
+        done = model("run", "tiny.toml", "--only", "mptcp", "--output", out,
+                     "--set", 'topology.path=[{}, {loss="2%"}]', "--set", "fio.runtime=3",
+                     "--set", 'event=[{at=0.5, path=2, loss="100%"}]', *more)
+        assert done.returncode == 0, done.stderr
+        figures.append([cell["figures"] for cell in _cells(out).values()])
+    assert figures[0] != figures[1]
+
+
 def test_the_examples_are_drawn(model: Model, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     done = model("examples", "--output", "out")
