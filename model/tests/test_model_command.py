@@ -150,7 +150,7 @@ def test_ecn_is_off_accepted_or_asked_for(model: Model) -> None:
     '"net.ipv4.tcp_rto_min_us" = 5000', '"net.mptcp.stale_loss_cnt" = 1'])
 def test_sysctls_take_effect(model: Model, tmp_path: Path, sysctl: str) -> None:
     """Fails if a run with loss has the same figures with the sysctl and without."""
-    figures = []
+    figures: list[list[Any]] = []
     for more in ((), ("--set", f"topology.sysctl={{{sysctl}}}")):
         out = tmp_path / f"out{len(figures)}"
         done = model("run", "tiny.toml", "--only", "mptcp", "--output", out,

@@ -12,9 +12,8 @@ from nvmptcp_model import page, schema, validation
 
 FIT = {"slope": 0.5, "intercept": 0.1, "r_squared": 0.99}
 COSTS = {"source": "model", "seconds": 2}
-LINE = {"what": "links", "cpu": FIT, "events": FIT,
-        "points": [{"x": 1, "events": 1000, "cpu_seconds": 0.5, "peak_memory_kib": 2048,
-                    "mib_s": 114.0}]}
+POINT = {"x": 1, "events": 1000, "cpu_seconds": 0.5, "peak_memory_kib": 2048, "mib_s": 114.0}
+LINE = {"what": "links", "cpu": FIT, "events": FIT, "points": [POINT]}
 
 
 def _validation(model: float) -> validation.Validation:
@@ -69,10 +68,10 @@ def test_the_results_are_of_the_scenarios_as_they_are() -> None:
         assert cell.figures[check.figure].median == check.kernel
 
 
-def test_growth_that_is_no_line_stops_the_page() -> None:
-    bent = LINE | {"events": FIT | {"r_squared": 0.9}}
+def test_growth_beyond_a_line_stops_the_page() -> None:
+    bent = LINE | {"points": [POINT, POINT | {"x": 4, "events": 5000}]}
     own = ResultSet("model", {}, ())
-    with pytest.raises(LabError, match="Cost grows as a straight line"):
+    with pytest.raises(LabError, match="Cost grows no faster than links"):
         page.render(_validation(99), own, COSTS | {"lines": [LINE, bent]}, {})
 
 
