@@ -326,12 +326,16 @@ MptcpSocket::CheckStale()
 {
     for (const Ptr<MptcpSubflow>& subflow : std::vector(m_subflows))
     {
-        if (!subflow->IsUsable() || subflow->IsIdle())
+        if (!subflow->IsUsable())
         {
             continue;
         }
         MptcpSubflow::Stale& state = subflow->GetStale();
-        if (state.count == 0)
+        if (subflow->IsIdle())
+        {
+            state.count = 0; // all that it was given is acknowledged
+        }
+        else if (state.count == 0)
         {
             state.lastReceived = subflow->GetLastReceived();
             ++state.count;
