@@ -4,8 +4,6 @@
 
 #include "bonding-net-device.h"
 
-#include "netem-device.h"
-
 #include "ns3/assert.h"
 #include "ns3/channel.h"
 #include "ns3/enum.h"
@@ -350,22 +348,15 @@ BondingNetDevice::GetMtu() const
     return mtu;
 }
 
-uint16_t
-BondingNetDevice::GetLinkMtu(Ptr<NetDevice> device)
+std::vector<Ptr<NetDevice>>
+BondingNetDevice::GetSlaves() const
 {
-    if (auto netem = DynamicCast<NetemNetDevice>(device))
+    std::vector<Ptr<NetDevice>> devices;
+    for (const Slave& slave : m_slaves)
     {
-        return netem->GetLinkMtu();
+        devices.push_back(slave.device);
     }
-    uint16_t mtu = device->GetMtu();
-    if (auto bonding = DynamicCast<BondingNetDevice>(device))
-    {
-        for (const Slave& slave : bonding->m_slaves)
-        {
-            mtu = std::min(mtu, GetLinkMtu(slave.device));
-        }
-    }
-    return mtu;
+    return devices;
 }
 
 bool

@@ -63,13 +63,8 @@ class BondingNetDevice : public NetDevice
      */
     static uint32_t GetHash(Ptr<const Packet> packet, uint16_t protocol);
 
-    /**
-     * The largest IP packet on the wire, which TCP's segment size follows from. A device's GetMtu()
-     * is that of super-packets.
-     * @param device any device
-     * @return bytes; of a bonding device the least of its slaves
-     */
-    static uint16_t GetLinkMtu(Ptr<NetDevice> device);
+    /// @return the devices that are bonded, as they were added
+    std::vector<Ptr<NetDevice>> GetSlaves() const;
 
     /**
      * TracedCallback signature of sends.

@@ -7,8 +7,8 @@
 
 #include "tcp-linux-socket.h"
 
-#include "bonding-net-device.h"
 #include "gso-tag.h"
+#include "link-mtu.h"
 
 #include "ns3/boolean.h"
 #include "ns3/ipv4-end-point.h"
@@ -402,7 +402,7 @@ TcpLinuxSocket::Configure()
         int32_t interface = ipv6->GetInterfaceForAddress(m_endPoint6->GetLocalAddress());
         device = interface >= 0 ? ipv6->GetNetDevice(interface) : nullptr;
     }
-    const uint32_t mtu = device ? BondingNetDevice::GetLinkMtu(device) : DEFAULT_MTU;
+    const uint32_t mtu = device ? GetLinkMtu(device) : DEFAULT_MTU;
     m_advMss = mtu - TCP_HEADER - (m_endPoint6 ? IPV6_HEADER : IPV4_HEADER);
     if (m_tcb->m_segmentSize == DEFAULT_SEGMENT_SIZE)
     {
