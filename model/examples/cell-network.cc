@@ -21,8 +21,9 @@
 
 #include <cctype>
 #include <charconv>
-#include <map>
 #include <sstream>
+#include <utility>
+#include <vector>
 
 using namespace ns3;
 
@@ -86,17 +87,32 @@ Scheduler(const std::string& name)
     throw BadInput("mptcp.scheduler: there is no scheduler " + type + ", nor one named " + name);
 }
 
+/// A sysctl that is one of some words. @return what the word stands for
+std::string
+LookUp(const std::string& name,
+       const std::string& value,
+       const std::vector<std::pair<std::string, std::string>>& known)
+{
+    std::string words;
+    for (const auto& [word, meaning] : known)
+    {
+        if (word == value)
+        {
+            return meaning;
+        }
+        const bool last = word == known.back().first;
+        words += (words.empty() ? "" : last ? " or " : ", ") + word;
+    }
+    throw BadInput("sysctl." + name + ": must be " + words + ", not " + value);
+}
+
 /// net.ipv4.tcp_ecn: 0 off, 1 ask for it and accept it, 2 accept it
 void
 SetEcn(const std::string& value)
 {
-    const std::map<std::string, std::string> modes{{"0", "Off"}, {"1", "On"}, {"2", "AcceptOnly"}};
-    const auto mode = modes.find(value);
-    if (mode == modes.end())
-    {
-        throw BadInput("sysctl.net.ipv4.tcp_ecn: must be 0, 1 or 2, not " + value);
-    }
-    Config::SetDefault("ns3::TcpSocketBase::UseEcn", StringValue(mode->second));
+    const auto mode =
+        LookUp("net.ipv4.tcp_ecn", value, {{"0", "Off"}, {"1", "On"}, {"2", "AcceptOnly"}});
+    Config::SetDefault("ns3::TcpSocketBase::UseEcn", StringValue(mode));
 }
 
 /// net.ipv4.tcp_rmem and tcp_wmem: least, first and greatest size of a buffer, in bytes
@@ -118,19 +134,15 @@ SetBuffers(const std::string& name, const std::string& value)
 void
 SetCongestionControl(const std::string& value)
 {
-    const std::map<std::string, std::string> known{{"bbr", "ns3::TcpBbr"},
-                                                   {"cubic", "ns3::TcpLinuxCubic"},
-                                                   {"reno", "ns3::TcpNewReno"}};
-    const auto type = known.find(value);
-    if (type == known.end())
-    {
-        throw BadInput("sysctl.net.ipv4.tcp_congestion_control: must be bbr, cubic or reno, not " +
-                       value);
-    }
+    const auto type = LookUp("net.ipv4.tcp_congestion_control",
+                             value,
+                             {{"bbr", "ns3::TcpLinuxBbr"},
+                              {"cubic", "ns3::TcpLinuxCubic"},
+                              {"reno", "ns3::TcpNewReno"}});
     for (const auto owner : {"TcpLinuxSocketFactory", "MptcpPathManager"})
     {
         Config::SetDefault("ns3::" + std::string(owner) + "::CongestionControl",
-                           TypeIdValue(TypeId::LookupByName(type->second)));
+                           TypeIdValue(TypeId::LookupByName(type)));
     }
 }
 

@@ -222,12 +222,8 @@ TcpLinuxSendQueue::Untime(TcpLinuxSkb& skb)
 }
 
 void
-TcpLinuxSendQueue::NoteDelivered(const TcpLinuxSkb& skb,
-                                 uint32_t bytes,
-                                 uint64_t highSeq,
-                                 AckResult& result)
+TcpLinuxSendQueue::NoteDelivered(const TcpLinuxSkb& skb, uint64_t highSeq, AckResult& result)
 {
-    result.deliveredBytes += bytes;
     if (!result.anyDelivered || skb.delivered > result.newest.delivered ||
         (skb.delivered == result.newest.delivered && skb.sent > result.newest.sent))
     {
@@ -280,7 +276,7 @@ TcpLinuxSendQueue::Acknowledge(uint64_t una,
         else
         {
             result.delivered += skb.segments;
-            NoteDelivered(skb, skb.end - skb.seq, highSeq, result);
+            NoteDelivered(skb, highSeq, result);
             delivered(skb);
         }
         m_lostOut -= skb.lost ? skb.segments : 0;
@@ -314,7 +310,7 @@ TcpLinuxSendQueue::SackOne(TcpLinuxSkb& skb,
         result.reordered = std::min(result.reordered, skb.seq);
     }
     result.delivered += skb.segments;
-    NoteDelivered(skb, skb.end - skb.seq, highSeq, result);
+    NoteDelivered(skb, highSeq, result);
     if (skb.resent && skb.lost)
     {
         skb.resent = false;

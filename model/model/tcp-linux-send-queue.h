@@ -36,7 +36,7 @@ struct TcpLinuxSkb
     bool everResent{false};                     //!< was retransmitted at least once
     bool timed{false};                          //!< is in the list by time of sending
     Time sent{0};                               //!< time of the last transmission
-    uint64_t delivered{0};                      //!< bytes delivered when it was sent
+    uint64_t delivered{0};                      //!< packets delivered when it was sent
     Time deliveredTime{0};                      //!< time of the last of those deliveries
     Time firstSent{0};                          //!< start of the sampled flight
     bool appLimited{false};                     //!< the application was the limit when it was sent
@@ -65,11 +65,10 @@ class TcpLinuxSendQueue
     /// What acknowledging did; packets are segments as Linux counts them.
     struct AckResult
     {
-        uint32_t acked{0};          //!< packets newly acknowledged, those SACKed before included
-        uint32_t delivered{0};      //!< packets newly delivered
-        uint64_t deliveredBytes{0}; //!< bytes newly delivered
-        bool resentAcked{false};    //!< something that was resent got acknowledged
-        bool originalAcked{false};  //!< something never resent, from before the recovery
+        uint32_t acked{0};         //!< packets newly acknowledged, those SACKed before included
+        uint32_t delivered{0};     //!< packets newly delivered
+        bool resentAcked{false};   //!< something that was resent got acknowledged
+        bool originalAcked{false}; //!< something never resent, from before the recovery
         uint64_t reordered{UINT64_MAX}; //!< lowest sequence number never resent, not SACKed before
         Time firstSent{-1};       //!< when the first newly acknowledged skb was sent, < 0: none
         Time lastSent{-1};        //!< when the last one was
@@ -317,14 +316,10 @@ class TcpLinuxSendQueue
     /**
      * Count an skb as delivered.
      * @param skb the skb, with its state before
-     * @param bytes its bytes
      * @param highSeq end of the recovery
      * @param result where it is added
      */
-    static void NoteDelivered(const TcpLinuxSkb& skb,
-                              uint32_t bytes,
-                              uint64_t highSeq,
-                              AckResult& result);
+    static void NoteDelivered(const TcpLinuxSkb& skb, uint64_t highSeq, AckResult& result);
 
     /**
      * Mark an skb as received out of order.

@@ -5,6 +5,7 @@
 // What ACKs do to TcpLinuxSocket: Linux's tcp_ack() and tcp_recovery.c. RFC 8985 (RACK-TLP), RFC
 // 6937 (PRR), RFC 5682 (F-RTO).
 
+#include "tcp-linux-bbr.h"
 #include "tcp-linux-socket.h"
 
 #include "ns3/log.h"
@@ -204,8 +205,8 @@ TcpLinuxSocket::ProcessAck(Ptr<const Packet> packet, const TcpHeader& header)
     }
     uint32_t delivered = m_delivered - deliveredBefore;
     uint32_t lost = m_out->GetLost() - lostBefore;
-    ControlCongestion(flags, delivered, lost, acked, sacked, inFlightBefore);
     m_tcb->m_bytesInFlight = m_out->GetInFlight() * m_tcb->m_segmentSize;
+    ControlCongestion(flags, delivered, lost, acked, sacked, inFlightBefore);
 
     if (resend == RESEND_NEW)
     {
@@ -305,7 +306,6 @@ TcpLinuxSocket::ReadSack(const TcpHeader& header,
     flags.sacked = result.delivered > 0;
     flags.originalAcked = result.originalAcked;
     m_delivered += result.delivered;
-    m_deliveredBytes += result.deliveredBytes;
     if (result.anyDelivered)
     {
         m_deliveredTime = Simulator::Now();
@@ -334,12 +334,11 @@ TcpLinuxSocket::CleanQueue(uint64_t ack,
     m_tcb->m_lastAckedSeq = ToWire(ack);
     m_highRxAckMark = ToWire(ack);
     m_delivered += acked.delivered;
-    m_deliveredBytes += acked.deliveredBytes;
     if (acked.anyDelivered)
     {
         m_deliveredTime = now;
     }
-    if (m_appLimited > 0 && m_deliveredBytes > m_appLimited)
+    if (m_appLimited > 0 && m_delivered > m_appLimited)
     {
         m_appLimited = 0;
     }
@@ -354,8 +353,8 @@ TcpLinuxSocket::CleanQueue(uint64_t ack,
         smoothed = Since(acked.firstSent, now);
         exact = Since(acked.lastSent, now);
         flags.maybeDelayed = acked.acked == 1 && ack - priorUna < m_tcb->m_segmentSize &&
-                             acked.newest.delivered + (ack - priorUna) == m_deliveredBytes &&
-                             !flags.sacked && !flags.ece && !flags.dsack;
+                             acked.newest.delivered + 1 == m_delivered && !flags.sacked &&
+                             !flags.ece && !flags.dsack;
     }
     Time sackTime = Since(sacked.firstSent, now);
     if (!sackTime.IsNegative())
@@ -469,7 +468,7 @@ TcpLinuxSocket::UpdateReorderWindow(uint64_t priorDelivered)
     {
         m_rackSteps = std::min(255U, m_rackSteps + 1);
         m_rackDsack = false;
-        m_rackDelivered = m_deliveredBytes;
+        m_rackDelivered = m_delivered;
         m_rackPersist = RACK_PERSIST;
     }
     else if (m_rackPersist == 0)
@@ -637,7 +636,14 @@ TcpLinuxSocket::UndoReduction(bool unmark)
     }
     if (m_priorThreshold > 0)
     {
-        SetCwnd(std::max(GetCwndPackets(), m_priorCwnd));
+        if (auto bbr = ShowBbr(false))
+        {
+            bbr->Undo(); // it sets the window by itself
+        }
+        else
+        {
+            SetCwnd(std::max(GetCwndPackets(), m_priorCwnd));
+        }
         if (m_priorThreshold > GetThreshold())
         {
             uint64_t bytes = uint64_t(m_priorThreshold) * m_tcb->m_segmentSize;
@@ -1004,7 +1010,33 @@ TcpLinuxSocket::UpdatePacing()
     m_tcb->m_pacingRate = DataRate(rate * 8);
 }
 
-// tcp_rate_skb_delivered() and tcp_rate_gen(). Linux counts packets, this bytes.
+// A rate that the congestion control has set.
+void
+TcpLinuxSocket::TakePacingRate()
+{
+    m_pacingBytes = m_tcb->m_pacingRate.Get().GetBitRate() / 8;
+}
+
+// Hand the state of the socket to BBR, if that is the congestion control.
+Ptr<TcpLinuxBbr>
+TcpLinuxSocket::ShowBbr(bool ackDelayed)
+{
+    auto bbr = DynamicCast<TcpLinuxBbr>(m_congestionControl);
+    if (bbr)
+    {
+        bbr->SetSocketView({m_nextPaced, m_appLimited > 0, ackDelayed});
+    }
+    return bbr;
+}
+
+// Rate samples of what is in flight are of the application, not of the path.
+void
+TcpLinuxSocket::MarkAppLimited()
+{
+    m_appLimited = std::max<uint64_t>(m_delivered + m_out->GetInFlight(), 1);
+}
+
+// tcp_rate_skb_delivered() and tcp_rate_gen(). A packet counts as a whole segment, as in Linux.
 TcpRateOps::TcpRateSample
 TcpLinuxSocket::SampleRate(const TcpLinuxSendQueue::AckResult& acked,
                            const TcpLinuxSendQueue::AckResult& sacked)
@@ -1018,12 +1050,13 @@ TcpLinuxSocket::SampleRate(const TcpLinuxSendQueue::AckResult& acked,
                           (!acked.anyDelivered || sacked.newest.delivered > acked.newest.delivered);
     const TcpLinuxSkb& newest = fromSack ? sacked.newest : acked.newest;
     m_firstSent = newest.sent;
+    const uint64_t mss = m_tcb->m_segmentSize;
     sample.m_isAppLimited = newest.appLimited;
-    sample.m_priorDelivered = newest.delivered;
+    sample.m_priorDelivered = newest.delivered * mss;
     sample.m_priorTime = newest.deliveredTime;
     sample.m_sendElapsed = newest.sent - newest.firstSent;
     sample.m_ackElapsed = Simulator::Now() - newest.deliveredTime;
-    sample.m_delivered = m_deliveredBytes - newest.delivered;
+    sample.m_delivered = (m_delivered - newest.delivered) * mss;
     sample.m_interval = Max(sample.m_sendElapsed, sample.m_ackElapsed);
     if (sample.m_interval < m_rttLinux.GetMin())
     {
@@ -1050,21 +1083,26 @@ TcpLinuxSocket::ControlCongestion(const AckFlags& flags,
                                   uint32_t priorInFlight)
 {
     uint32_t mss = m_tcb->m_segmentSize;
-    m_tcb->m_lastAckedSackedBytes = acked.deliveredBytes + sacked.deliveredBytes;
+    m_tcb->m_lastAckedSackedBytes = delivered * mss;
     m_tcb->m_isCwndLimited = IsCwndLimited();
     TcpRateOps::TcpRateSample sample = SampleRate(acked, sacked);
     if (m_congestionControl->HasCongControl())
     {
         TcpRateOps::TcpRateConnection connection;
-        connection.m_delivered = m_deliveredBytes;
+        connection.m_delivered = m_delivered * mss;
         connection.m_deliveredTime = m_deliveredTime;
         connection.m_firstSentTime = m_firstSent;
         connection.m_txItemDelivered = sample.m_priorDelivered;
         sample.m_bytesLoss = lost * mss;
         sample.m_priorInFlight = priorInFlight * mss;
         sample.m_ackedSacked = m_tcb->m_lastAckedSackedBytes;
+        auto bbr = ShowBbr(flags.maybeDelayed);
         m_congestionControl->CongControl(m_tcb, connection, sample);
-        m_pacingBytes = m_tcb->m_pacingRate.Get().GetBitRate() / 8;
+        TakePacingRate();
+        if (bbr && bbr->IsProbingRtt())
+        {
+            MarkAppLimited(); // what little is in flight says nothing of the bandwidth
+        }
         return;
     }
     if (InReduction())

@@ -6,6 +6,7 @@
 
 #include "gso-tag.h"
 #include "netem-device.h"
+#include "tcp-linux-bbr.h"
 #include "tcp-linux-cubic.h"
 #include "tcp-linux-socket.h"
 
@@ -233,7 +234,7 @@ TcpLinuxSocket::Transmit(TcpLinuxSkb& skb, bool resent)
     }
     skb.firstSent = m_firstSent;
     skb.deliveredTime = m_deliveredTime;
-    skb.delivered = m_deliveredBytes;
+    skb.delivered = m_delivered;
     skb.appLimited = m_appLimited > 0;
     m_out->Stamp(skb, now);
 
@@ -257,7 +258,12 @@ TcpLinuxSocket::Transmit(TcpLinuxSkb& skb, bool resent)
     // as tcp_event_data_sent()
     if (m_lastSend.IsPositive() && m_out->GetInFlight() == (resent ? 0 : skb.segments))
     {
+        ShowBbr(false);
         m_congestionControl->CwndEvent(m_tcb, TcpSocketState::CA_EVENT_TX_START);
+        if (m_congestionControl->HasCongControl())
+        {
+            TakePacingRate();
+        }
         if (auto cubic = DynamicCast<TcpLinuxCubic>(m_congestionControl))
         {
             cubic->Resume(now - m_lastSend);
@@ -479,10 +485,7 @@ TcpLinuxSocket::WriteXmit(bool nagle, bool cork, int pushOne)
     }
     if (m_out->GetHead() == nullptr && m_out->GetInFlight() < GetCwndPackets())
     {
-        // rate samples of what is in flight say how fast the application is
-        m_appLimited = std::max<uint64_t>(m_deliveredBytes +
-                                              uint64_t(m_out->GetInFlight()) * m_tcb->m_segmentSize,
-                                          1);
+        MarkAppLimited();
     }
     if (sent > 0)
     {

@@ -9,6 +9,7 @@
 
 #include "gso-tag.h"
 #include "link-mtu.h"
+#include "tcp-linux-bbr.h"
 
 #include "ns3/boolean.h"
 #include "ns3/ipv4-end-point.h"
@@ -455,7 +456,14 @@ TcpLinuxSocket::InitTransfer()
     m_congestionControl->Init(m_tcb);
     m_rcvWindow.Start(m_tcb->m_segmentSize, m_firstRx);
     ExpandSndBuf();
-    UpdatePacing();
+    if (ShowBbr(false))
+    {
+        TakePacingRate();
+    }
+    else
+    {
+        UpdatePacing();
+    }
 }
 
 void
@@ -829,7 +837,9 @@ TcpLinuxSocket::ExpandSndBuf()
     }
     perSegment += 256;
     uint64_t segments = std::max({10U, GetCwndPackets(), m_reordering + 1});
-    m_sndBuf = std::max(m_sndBuf, std::min<uint64_t>(2 * segments * perSegment, m_wmem[2]));
+    // room for what recovery sends anew beside the window; BBR asks for more
+    const uint64_t windows = DynamicCast<TcpLinuxBbr>(m_congestionControl) ? 3 : 2;
+    m_sndBuf = std::max(m_sndBuf, std::min<uint64_t>(windows * segments * perSegment, m_wmem[2]));
 }
 
 // tcp_check_space(): the application may go on once a third of the buffer is free.

@@ -21,6 +21,7 @@
 namespace ns3
 {
 
+class TcpLinuxBbr;
 class TcpOptionSack;
 
 /**
@@ -446,6 +447,9 @@ class TcpLinuxSocket : public TcpSocketTypeId<TcpLinuxSocket, TcpSocketBase>
                            const TcpLinuxSendQueue::AckResult& sacked,
                            uint32_t priorInFlight);
     void UpdatePacing();
+    void TakePacingRate();
+    Ptr<TcpLinuxBbr> ShowBbr(bool ackDelayed);
+    void MarkAppLimited();
     void SetCongState(TcpSocketState::TcpCongState_t state);
     bool InReduction() const;
     void SetCwnd(uint32_t packets);
@@ -574,12 +578,11 @@ class TcpLinuxSocket : public TcpSocketTypeId<TcpLinuxSocket, TcpSocketBase>
     bool m_rackDsack{false};     //!< the window may be too small
     uint64_t m_rackDelivered{0}; //!< m_delivered when it was changed
 
-    uint64_t m_delivered{0};      //!< packets delivered
-    uint64_t m_deliveredBytes{0}; //!< bytes delivered
-    Time m_deliveredTime;         //!< time of the last delivery
-    Time m_firstSent;             //!< start of the sampled flight
-    double m_deliveryRate{0};     //!< bytes per second
-    uint64_t m_appLimited{0};     //!< bytes delivered until which samples are app-limited
+    uint64_t m_delivered{0};  //!< packets delivered
+    Time m_deliveredTime;     //!< time of the last delivery
+    Time m_firstSent;         //!< start of the sampled flight
+    double m_deliveryRate{0}; //!< bytes per second
+    uint64_t m_appLimited{0}; //!< packets delivered until which samples are app-limited
 
     // receiving
     std::optional<TcpLinuxReceiveQueue> m_in; //!< what was received

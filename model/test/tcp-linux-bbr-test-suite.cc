@@ -11,6 +11,7 @@
 #include "ns3/simulator.h"
 #include "ns3/string.h"
 #include "ns3/tcp-bbr.h"
+#include "ns3/tcp-linux-bbr.h"
 #include "ns3/tcp-linux-reno.h"
 #include "ns3/tcp-linux-socket-factory.h"
 #include "ns3/tcp-linux-socket.h"
@@ -21,12 +22,23 @@ using namespace ns3;
 namespace
 {
 
+/// A link with loss, and what crosses it
+struct Crossing
+{
+    double rate;       //!< of the link, bit/s
+    const char* delay; //!< of the link, each way
+    const char* loss;  //!< share of packets
+    uint32_t flows;    //!< connections
+    double seconds;    //!< simulated
+};
+
 /**
  * @ingroup nvme-mptcp
  * @ingroup tests
- * ns-3's own BBR in TcpLinuxSocket, which sends packets of many segments, in the socket that
- * connects and in the one that is copied from a listening one. Loss that isn't congestion doesn't
- * slow BBR down, as it does Reno.
+ * BBR, ns-3's and Linux's, in TcpLinuxSocket, which sends packets of many segments, in the socket
+ * that connects and in the one that is copied from a listening one. Loss that isn't congestion
+ * doesn't slow BBR down, as it does Reno. With several flows on a link of little delay the
+ * bandwidth-delay product of each is less than a GSO packet.
  */
 class TcpLinuxBbrTest : public TestCase
 {
@@ -34,21 +46,26 @@ class TcpLinuxBbrTest : public TestCase
     /**
      * @param congestion congestion control
      * @param accepted whether the socket that sends is the one that accepted the connection
+     * @param crossing the link
      * @param low least share of the link's rate
      * @param high largest share
      */
-    TcpLinuxBbrTest(TypeId congestion, bool accepted, double low, double high)
-        : TestCase(congestion.GetName() + " at 1 % loss, " + (accepted ? "accepted" : "connected")),
+    TcpLinuxBbrTest(TypeId congestion,
+                    bool accepted,
+                    const Crossing& crossing,
+                    double low,
+                    double high)
+        : TestCase(congestion.GetName() + ", " + std::to_string(crossing.flows) + " at " +
+                   crossing.loss + " of loss, " + (accepted ? "accepted" : "connected")),
           m_congestion(congestion),
           m_accepted(accepted),
+          m_crossing(crossing),
           m_low(low),
           m_high(high)
     {
     }
 
   private:
-    static constexpr double RATE = 50e6;       //!< of the link, bit/s
-    static constexpr double SECONDS = 4;       //!< simulated
     static constexpr uint32_t CHUNK = 1 << 16; //!< most bytes handed over at once
 
     void DoRun() override
@@ -66,9 +83,9 @@ class TcpLinuxBbrTest : public TestCase
         devices.Add(b);
         for (const auto& device : {a, b})
         {
-            device->SetAttribute("Rate", DataRateValue(DataRate(RATE)));
-            device->SetAttribute("Delay", StringValue("5ms"));
-            device->SetAttribute("Loss", StringValue("0.01"));
+            device->SetAttribute("Rate", DataRateValue(DataRate(m_crossing.rate)));
+            device->SetAttribute("Delay", StringValue(m_crossing.delay));
+            device->SetAttribute("Loss", StringValue(m_crossing.loss));
         }
         Ipv4AddressHelper("10.0.1.0", "255.255.255.0").Assign(devices);
 
@@ -77,14 +94,17 @@ class TcpLinuxBbrTest : public TestCase
         listener->Listen();
         listener->SetAcceptCallback(MakeNullCallback<bool, Ptr<Socket>, const Address&>(),
                                     MakeCallback(&TcpLinuxBbrTest::Accepted, this));
-        auto connector = MakeSocket(left);
-        connector->Bind();
-        Use(connector, !m_accepted);
-        Simulator::ScheduleNow(
-            [connector] { connector->Connect(InetSocketAddress("10.0.1.2", 4420)); });
-        Simulator::Stop(Seconds(SECONDS));
+        for (uint32_t flow = 0; flow < m_crossing.flows; flow++)
+        {
+            auto connector = MakeSocket(left);
+            connector->Bind();
+            Use(connector, !m_accepted);
+            Simulator::ScheduleNow(
+                [connector] { connector->Connect(InetSocketAddress("10.0.1.2", 4420)); });
+        }
+        Simulator::Stop(Seconds(m_crossing.seconds));
         Simulator::Run();
-        const double share = m_received * 8 / SECONDS / RATE;
+        const double share = m_received * 8 / m_crossing.seconds / m_crossing.rate;
         NS_TEST_EXPECT_MSG_GT(share, m_low, "too slow");
         NS_TEST_EXPECT_MSG_LT(share, m_high, "too fast");
         m_sockets.clear();
@@ -172,6 +192,7 @@ class TcpLinuxBbrTest : public TestCase
 
     TypeId m_congestion;                //!< congestion control
     bool m_accepted;                    //!< the accepted socket sends
+    Crossing m_crossing;                //!< the link
     double m_low;                       //!< least share
     double m_high;                      //!< largest share
     double m_received{0};               //!< bytes
@@ -189,11 +210,18 @@ class TcpLinuxBbrTestSuite : public TestSuite
     TcpLinuxBbrTestSuite()
         : TestSuite("tcp-linux-bbr", Type::SYSTEM)
     {
+        const Crossing lone{50e6, "5ms", "0.01", 1, 4};
+        const Crossing shared{1e9, "20us", "0.005", 9, 0.5};
         for (const bool accepted : {false, true})
         {
-            AddTestCase(new TcpLinuxBbrTest(TcpBbr::GetTypeId(), accepted, 0.8, 1),
+            for (const auto& congestion : {TcpBbr::GetTypeId(), TcpLinuxBbr::GetTypeId()})
+            {
+                AddTestCase(new TcpLinuxBbrTest(congestion, accepted, lone, 0.8, 1),
+                            Duration::QUICK);
+            }
+            AddTestCase(new TcpLinuxBbrTest(TcpLinuxReno::GetTypeId(), accepted, lone, 0.1, 0.7),
                         Duration::QUICK);
-            AddTestCase(new TcpLinuxBbrTest(TcpLinuxReno::GetTypeId(), accepted, 0.1, 0.7),
+            AddTestCase(new TcpLinuxBbrTest(TcpLinuxBbr::GetTypeId(), accepted, shared, 0.9, 1),
                         Duration::QUICK);
         }
     }
