@@ -96,8 +96,13 @@ MptcpSchedulerDefault::ChooseSend(MptcpSocket& connection)
             shortest = linger;
         }
     }
-    if (!best || !best->HasSndMemory())
+    if (!best)
     {
+        return {};
+    }
+    if (!best->HasSndMemory())
+    {
+        connection.WaitForRoom();
         return {};
     }
     uint64_t& average = m_averageRate[best->GetId()];

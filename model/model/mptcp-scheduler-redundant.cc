@@ -29,7 +29,10 @@ MptcpSchedulerRedundant::ChooseSend(MptcpSocket& connection)
 {
     std::vector<Ptr<MptcpSubflow>> all = GetCandidates(connection);
     // one without room would hold everything up that the others could send
-    std::erase_if(all, [](const auto& subflow) { return !subflow->HasSndMemory(); });
+    if (std::erase_if(all, [](const auto& subflow) { return !subflow->HasSndMemory(); }) > 0)
+    {
+        connection.WaitForRoom();
+    }
     if (all.empty())
     {
         return {};

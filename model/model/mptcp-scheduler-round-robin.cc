@@ -32,6 +32,7 @@ MptcpSchedulerRoundRobin::ChooseSend(MptcpSocket& connection)
     {
         if (!subflow->HasSndMemory())
         {
+            connection.WaitForRoom();
             continue;
         }
         if (!first || subflow->GetId() < first->GetId())

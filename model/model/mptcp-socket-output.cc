@@ -195,15 +195,23 @@ MptcpSocket::OnPlainAck()
 }
 
 void
+MptcpSocket::WaitForRoom()
+{
+    m_waitsForRoom = true;
+}
+
+bool
+MptcpSocket::WaitsForRoom() const
+{
+    return m_waitsForRoom;
+}
+
+void
 MptcpSocket::NotifyRoom()
 {
     if (!m_waitsForRoom)
     {
         return;
-    }
-    for (const Ptr<MptcpSubflow>& subflow : m_subflows)
-    {
-        subflow->GrowSendBuffer();
     }
     const uint32_t room = GetTxAvailable();
     if (room > 0 && room >= m_sendQueue.GetBytes() / 2) // sk_stream_is_writeable

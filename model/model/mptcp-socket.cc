@@ -355,7 +355,7 @@ MptcpSocket::Send(Ptr<Packet> packet, uint32_t flags)
         UpdateTimeout();
         ResetTimer();
     }
-    m_waitsForRoom = GetTxAvailable() == 0;
+    m_waitsForRoom = m_waitsForRoom || GetTxAvailable() == 0;
     return static_cast<int>(packet->GetSize());
 }
 

@@ -293,6 +293,16 @@ class MptcpSocket : public Socket
     /// TCP acknowledged something, and the connection fell back to it.
     void OnPlainAck();
 
+    /// Data wait for room in the send buffer of a subflow. Subflows share SOCK_NOSPACE in Linux: of
+    /// whichever a packet comes in next, the buffer may grow.
+    void WaitForRoom();
+
+    /// @return whether the application, or data for a subflow, wait for room
+    bool WaitsForRoom() const;
+
+    /// Tell the application of room in the send buffer, as Linux does: a third of it.
+    void NotifyRoom();
+
     /**
      * A DATA_FIN came.
      * @param dsn its data sequence number
@@ -475,9 +485,6 @@ class MptcpSocket : public Socket
     /// Start the retransmission timer, again if it is running.
     void ResetTimer();
 
-    /// Tell the application of room in the send buffer, as Linux does: a third of it.
-    void NotifyRoom();
-
     /// Let the receive buffer grow with what the application reads.
     void AdjustReceiveBuffer();
 
@@ -495,7 +502,7 @@ class MptcpSocket : public Socket
     bool m_shutdownReceive{false};                     //!< the application reads no more
     bool m_closeNotified{false}; //!< the application knows that the peer is done
     bool m_pushing{false};       //!< PushPending() is at work
-    bool m_waitsForRoom{false};  //!< it has more to send than there is room
+    bool m_waitsForRoom{false};  //!< it, or data for a subflow, wait for room (SOCK_NOSPACE)
     bool m_checksum{false};      //!< mappings have checksums
     bool m_established{false};   //!< both sides know that the other speaks MPTCP
 

@@ -285,12 +285,19 @@ MptcpSubflow::PushQueued()
     Push();
 }
 
-void
-MptcpSubflow::GrowSendBuffer()
+bool
+MptcpSubflow::WaitsForRoom() const
 {
-    if (GetPacketsInFlight() < GetCwndPackets())
+    return m_connection && m_connection->WaitsForRoom();
+}
+
+void
+MptcpSubflow::NotifyRoom()
+{
+    if (WaitsForRoom())
     {
-        ExpandSndBuf();
+        GrowSndBuf();
+        m_connection->NotifyRoom();
     }
 }
 

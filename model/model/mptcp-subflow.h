@@ -119,9 +119,6 @@ class MptcpSubflow : public TcpSocketTypeId<MptcpSubflow, TcpLinuxSocket>
     /// Send what is queued, as far as the windows allow.
     void PushQueued();
 
-    /// The application waits for room: let the send buffer grow with the window, as Linux does.
-    void GrowSendBuffer();
-
     /**
      * The connection's receive buffer grew: this one's is to follow (tcp_rcvbuf_grow).
      * @param bytes what the application read in a round trip
@@ -242,6 +239,8 @@ class MptcpSubflow : public TcpSocketTypeId<MptcpSubflow, TcpLinuxSocket>
     uint16_t AdvertisedWindowSize(bool scale = true) const override;
     void OnDataQueued() override;
     bool TunesReceiveBuffer() const override;
+    bool WaitsForRoom() const override;
+    void NotifyRoom() override;
     void DoDispose() override;
 
   private:

@@ -1029,6 +1029,18 @@ TcpLinuxSocket::ShowBbr(bool ackDelayed)
     return bbr;
 }
 
+// tcp_rate_check_app_limited(), when the application writes. MPTCP doesn't ask, so each sample of a
+// subflow counts.
+void
+TcpLinuxSocket::CheckAppLimited()
+{
+    if (m_ready && GetUnsent() < m_tcb->m_segmentSize && m_out->GetInFlight() < GetCwndPackets() &&
+        m_out->GetLostOut() <= m_out->GetResentOut())
+    {
+        MarkAppLimited();
+    }
+}
+
 // Rate samples of what is in flight are of the application, not of the path.
 void
 TcpLinuxSocket::MarkAppLimited()

@@ -483,10 +483,6 @@ TcpLinuxSocket::WriteXmit(bool nagle, bool cork, int pushOne)
     {
         ValidateCwnd(cwndLimited);
     }
-    if (m_out->GetHead() == nullptr && m_out->GetInFlight() < GetCwndPackets())
-    {
-        MarkAppLimited();
-    }
     if (sent > 0)
     {
         if (InReduction())
@@ -531,7 +527,7 @@ TcpLinuxSocket::ValidateCwnd(bool limited)
     if (m_slowStartAfterIdle && now - m_cwndStamp >= m_rtoNow &&
         !m_congestionControl->HasCongControl())
     {
-        if (m_tcb->m_congState == TcpSocketState::CA_OPEN && !m_noSpace)
+        if (m_tcb->m_congState == TcpSocketState::CA_OPEN && !WaitsForRoom())
         {
             uint32_t used = std::max(m_cwndUsed, GetInitialCwnd());
             if (used < GetCwndPackets())

@@ -787,6 +787,7 @@ TcpLinuxSocket::Send(Ptr<Packet> p, uint32_t flags)
     {
         CheckIdle();
     }
+    CheckAppLimited();
     Append(p, flags & SEND_EOR);
     Push(flags & SEND_MORE);
     return p->GetSize();
@@ -842,14 +843,30 @@ TcpLinuxSocket::ExpandSndBuf()
     m_sndBuf = std::max(m_sndBuf, std::min<uint64_t>(windows * segments * perSegment, m_wmem[2]));
 }
 
+bool
+TcpLinuxSocket::WaitsForRoom() const
+{
+    return m_noSpace;
+}
+
+// tcp_should_expand_sndbuf()
+void
+TcpLinuxSocket::GrowSndBuf()
+{
+    if (m_out->GetInFlight() < GetCwndPackets())
+    {
+        ExpandSndBuf();
+        m_cwndStamp = Simulator::Now();
+    }
+}
+
 // tcp_check_space(): the application may go on once a third of the buffer is free.
 void
 TcpLinuxSocket::NotifyRoom()
 {
-    if (m_noSpace && m_out->GetInFlight() < GetCwndPackets())
+    if (m_noSpace)
     {
-        ExpandSndBuf();
-        m_cwndStamp = Simulator::Now();
+        GrowSndBuf();
     }
     if ((m_noSpace || m_freed) && m_out->GetMemory() + m_out->GetMemory() / 2 <= m_sndBuf)
     {

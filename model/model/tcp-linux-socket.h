@@ -286,6 +286,15 @@ class TcpLinuxSocket : public TcpSocketTypeId<TcpLinuxSocket, TcpSocketBase>
     /// @return whether the receive buffer tunes itself by what is read from this socket
     virtual bool TunesReceiveBuffer() const;
 
+    /// @return whether data wait for room in the send buffer (SOCK_NOSPACE), which may grow then
+    virtual bool WaitsForRoom() const;
+
+    /// Called after each packet that came in: tell who waits for room (tcp_check_space).
+    virtual void NotifyRoom();
+
+    /// Let the send buffer grow if it isn't the window that limits.
+    void GrowSndBuf();
+
     /// The application has read, or might have: tune the buffer, and acknowledge if it is time.
     /// @param copied whether it has read
     void CleanReceived(bool copied);
@@ -363,7 +372,6 @@ class TcpLinuxSocket : public TcpSocketTypeId<TcpLinuxSocket, TcpSocketBase>
     void Reset();
     void FinAcked();
     void FinReceived();
-    void NotifyRoom();
     uint32_t GetSizeGoal() const;
     uint64_t FromWire(SequenceNumber32 seq, uint64_t near) const;
     static SequenceNumber32 ToWire(uint64_t seq);
@@ -449,6 +457,7 @@ class TcpLinuxSocket : public TcpSocketTypeId<TcpLinuxSocket, TcpSocketBase>
     void UpdatePacing();
     void TakePacingRate();
     Ptr<TcpLinuxBbr> ShowBbr(bool ackDelayed);
+    void CheckAppLimited();
     void MarkAppLimited();
     void SetCongState(TcpSocketState::TcpCongState_t state);
     bool InReduction() const;
