@@ -1008,6 +1008,102 @@ class MptcpBurstTest : public MptcpTestCase
 };
 
 /**
+ * A subflow's send buffer grows when data wait for room, and its last rate sample counts. A TCP
+ * connection keeps the highest sample while the application limits it.
+ */
+class MptcpRoomTest : public MptcpTestCase
+{
+  public:
+    /**
+     * @param protocol what both ends speak
+     */
+    explicit MptcpRoomTest(Protocol protocol)
+        : MptcpTestCase("send buffers and rate samples with little to send, " + FactoryOf(protocol),
+                        1),
+          m_protocol(protocol)
+    {
+    }
+
+  private:
+    /// @return the socket that sends
+    Ptr<TcpLinuxSocket> GetSender() const
+    {
+        if (const auto connection = GetConnection())
+        {
+            return connection->GetSubflows().front();
+        }
+        return DynamicCast<TcpLinuxSocket>(m_client);
+    }
+
+    /**
+     * Send something.
+     * @param at when, in ms
+     * @param bytes how much
+     */
+    void SendAt(uint32_t at, uint32_t bytes)
+    {
+        m_total += bytes;
+        Simulator::Schedule(MilliSeconds(at), [this, bytes]() {
+            m_client->Send(MakePacket(m_sent, bytes), 0);
+            m_sent += bytes;
+        });
+    }
+
+    void DoRun() override
+    {
+        Connect(m_protocol, m_protocol);
+        // twice the first window at a time, half of the first buffer
+        for (uint32_t write = 0; write < 10; ++write)
+        {
+            SendAt(100 + 10 * write, 28'000);
+        }
+        uint64_t before = 0;
+        double highest = 0;
+        Simulator::Schedule(MilliSeconds(299), [&]() {
+            before = GetSender()->GetSndBuf();
+            highest = GetSender()->GetDeliveryRate();
+            if (const auto connection = GetConnection())
+            {
+                NS_TEST_EXPECT_MSG_EQ(connection->WaitsForRoom(), false, "nobody waits");
+                connection->WaitForRoom();
+            }
+        });
+        SendAt(300, 100);
+        uint64_t after = 0;
+        double last = 0;
+        Simulator::Schedule(MilliSeconds(399), [&]() {
+            after = GetSender()->GetSndBuf();
+            last = GetSender()->GetDeliveryRate();
+            if (const auto connection = GetConnection())
+            {
+                NS_TEST_EXPECT_MSG_EQ(connection->WaitsForRoom(), false, "nobody waits any more");
+            }
+        });
+        // a lone packet counts as a segment, in the time of a round trip
+        double segment = 0;
+        Simulator::Schedule(MilliSeconds(398),
+                            [&]() { segment = GetSender()->GetCurrentMss() / 2.1e-3; });
+        Simulator::Schedule(MilliSeconds(400), [this]() { m_client->Close(); });
+        Simulator::Stop(Seconds(2));
+        Simulator::Run();
+        NS_TEST_EXPECT_MSG_EQ(m_received, m_total, "all of it came");
+        NS_TEST_EXPECT_MSG_GT(highest, 3 * segment, "several packets went out at a time");
+        if (m_protocol == Protocol::MPTCP)
+        {
+            NS_TEST_EXPECT_MSG_GT(after, 1.5 * before, "the buffer grew");
+            NS_TEST_EXPECT_MSG_EQ_TOL(last, segment, 0.1 * segment, "the last sample");
+        }
+        else
+        {
+            NS_TEST_EXPECT_MSG_EQ(after, before, "the buffer stayed");
+            NS_TEST_EXPECT_MSG_EQ(last, highest, "the highest sample");
+        }
+    }
+
+    Protocol m_protocol; //!< what both ends speak
+};
+
+/**
  * What is sent with MSG_MORE waits for more at the connection's level.
  */
 class MptcpHoldTest : public MptcpTestCase
@@ -1454,6 +1550,8 @@ class MptcpTestSuite : public TestSuite
         AddTestCase(new MptcpAckTest, TestCase::Duration::QUICK);
         AddTestCase(new MptcpBurstTest, TestCase::Duration::QUICK);
         AddTestCase(new MptcpHoldTest, TestCase::Duration::QUICK);
+        AddTestCase(new MptcpRoomTest(Protocol::MPTCP), TestCase::Duration::QUICK);
+        AddTestCase(new MptcpRoomTest(Protocol::TCP), TestCase::Duration::QUICK);
         AddTestCase(new MptcpWrapTest, TestCase::Duration::QUICK);
         AddTestCase(new MptcpFastCloseTest, TestCase::Duration::QUICK);
         AddTestCase(new MptcpIpv6Test(Protocol::MPTCP), TestCase::Duration::QUICK);
