@@ -294,9 +294,23 @@ def dies_with_parent() -> None:
 @contextlib.contextmanager
 def process(arguments: Sequence[str], **options: Any) -> Iterator["subprocess.Popen[bytes]"]:
     """A process, the leader of its group, as `subprocess` has it; `stop_all` ends it, too."""
-    child = subprocess.Popen(arguments, **options)
+    prepare = options.pop("preexec_fn", None)
+    # An interruption while it starts would leave a child that nobody knows.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+
+    def prepare_unblocked() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if prepare:
+            prepare()
+
+    try:
+        child = subprocess.Popen(arguments, preexec_fn=prepare_unblocked, **options)
+    except BaseException:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        raise
     _running.add(child)
     try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         yield child
     finally:
         _kill(child)
