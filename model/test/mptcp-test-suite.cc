@@ -1049,6 +1049,21 @@ class MptcpRoomTest : public MptcpTestCase
         });
     }
 
+    /**
+     * Look at the sender, while nobody waits for room.
+     * @param buffer size of the send buffer
+     * @param rate delivery rate
+     */
+    void Measure(uint64_t& buffer, double& rate)
+    {
+        buffer = GetSender()->GetSndBuf();
+        rate = GetSender()->GetDeliveryRate();
+        if (const auto connection = GetConnection())
+        {
+            NS_TEST_EXPECT_MSG_EQ(connection->WaitsForRoom(), false, "nobody waits");
+        }
+    }
+
     void DoRun() override
     {
         Connect(m_protocol, m_protocol);
@@ -1060,29 +1075,21 @@ class MptcpRoomTest : public MptcpTestCase
         uint64_t before = 0;
         double highest = 0;
         Simulator::Schedule(MilliSeconds(299), [&]() {
-            before = GetSender()->GetSndBuf();
-            highest = GetSender()->GetDeliveryRate();
+            Measure(before, highest);
             if (const auto connection = GetConnection())
             {
-                NS_TEST_EXPECT_MSG_EQ(connection->WaitsForRoom(), false, "nobody waits");
                 connection->WaitForRoom();
             }
         });
         SendAt(300, 100);
         uint64_t after = 0;
         double last = 0;
-        Simulator::Schedule(MilliSeconds(399), [&]() {
-            after = GetSender()->GetSndBuf();
-            last = GetSender()->GetDeliveryRate();
-            if (const auto connection = GetConnection())
-            {
-                NS_TEST_EXPECT_MSG_EQ(connection->WaitsForRoom(), false, "nobody waits any more");
-            }
-        });
-        // a lone packet counts as a segment, in the time of a round trip
         double segment = 0;
-        Simulator::Schedule(MilliSeconds(398),
-                            [&]() { segment = GetSender()->GetCurrentMss() / 2.1e-3; });
+        Simulator::Schedule(MilliSeconds(399), [&]() {
+            Measure(after, last);
+            // a lone packet counts as a segment, in the time of a round trip
+            segment = GetSender()->GetCurrentMss() / 2.1e-3;
+        });
         Simulator::Schedule(MilliSeconds(400), [this]() { m_client->Close(); });
         Simulator::Stop(Seconds(2));
         Simulator::Run();
