@@ -27,6 +27,12 @@ class Patch:
     def name(self) -> str:
         return self.path.name
 
+    @property
+    def change(self) -> bytes:
+        """The patch without its message."""
+        start = re.search(rb"^(?:diff --git |--- \S)", self.content, re.MULTILINE)
+        return self.content[start.start():] if start else self.content
+
     def files(self) -> list[str]:
         """Every file that the patch reads or writes."""
         found: dict[str, None] = {}
@@ -64,9 +70,10 @@ def lab_patches() -> list[Patch]:
 
 
 def digest(patches: Iterable[Patch]) -> str:
+    """What the patches change. Names and messages don't count: rewording builds nothing anew."""
     whole = hashlib.sha256()
     for patch in patches:
-        whole.update(patch.name.encode() + b"\0" + hashlib.sha256(patch.content).digest())
+        whole.update(hashlib.sha256(patch.change).digest())
     return whole.hexdigest()
 
 

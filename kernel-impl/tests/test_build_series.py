@@ -50,6 +50,16 @@ def step(tmp_path: Path, source: Source, directory: Path | None) -> Path:
     return tmp_path / "work" / "tree"
 
 
+def test_rewording_a_patch_builds_nothing_anew(tmp_path: Path) -> None:
+    patch(tmp_path / "a", "0001-one.patch", "Makefile", "old", "new")
+    patch(tmp_path / "b", "0001-other-words.patch", "Makefile", "old", "new")
+    patch(tmp_path / "c", "0001-one.patch", "Makefile", "old", "newer")
+    one, reworded, changed = (series.load(tmp_path / name) for name in "abc")
+    assert one[0].content != reworded[0].content
+    assert series.digest(one) == series.digest(reworded)
+    assert series.digest(one) != series.digest(changed)
+
+
 def test_broken_patch_is_named_with_file_and_hunk(tmp_path: Path, tree: Path) -> None:
     patch(tmp_path / "s", "0001-good.patch", "Makefile", "Makefile", "new")
     bad = patch(tmp_path / "s", "0002-bad.patch", "net/mptcp/protocol.c", "not there", "x")
