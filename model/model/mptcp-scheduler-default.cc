@@ -96,13 +96,8 @@ MptcpSchedulerDefault::ChooseSend(MptcpSocket& connection)
             shortest = linger;
         }
     }
-    if (!best)
+    if (!best || !best->HasSndMemory())
     {
-        return {};
-    }
-    if (!best->HasSndMemory())
-    {
-        connection.WaitForRoom();
         return {};
     }
     uint64_t& average = m_averageRate[best->GetId()];

@@ -29,10 +29,7 @@ MptcpSchedulerRedundant::ChooseSend(MptcpSocket& connection)
 {
     std::vector<Ptr<MptcpSubflow>> all = GetCandidates(connection);
     // one without room would hold everything up that the others could send
-    if (std::erase_if(all, [](const auto& subflow) { return !subflow->HasSndMemory(); }) > 0)
-    {
-        connection.WaitForRoom();
-    }
+    std::erase_if(all, [](const auto& subflow) { return !subflow->HasSndMemory(); });
     if (all.empty())
     {
         return {};

@@ -32,7 +32,6 @@ MptcpSchedulerRoundRobin::ChooseSend(MptcpSocket& connection)
     {
         if (!subflow->HasSndMemory())
         {
-            connection.WaitForRoom();
             continue;
         }
         if (!first || subflow->GetId() < first->GetId())

@@ -52,6 +52,8 @@ MptcpSocket::PushPending()
         {
             UpdateTimeout();
             choice = m_scheduler->ChooseSend(*this);
+            // as the project's kernel patch: the buffer that data wait for may grow
+            m_waitsForRoom = m_waitsForRoom || (choice.subflows.empty() && HasFullSubflow());
         }
         if (choice.subflows.empty())
         {
@@ -194,10 +196,12 @@ MptcpSocket::OnPlainAck()
     NotifyRoom();
 }
 
-void
-MptcpSocket::WaitForRoom()
+bool
+MptcpSocket::HasFullSubflow() const
 {
-    m_waitsForRoom = true;
+    return std::any_of(m_subflows.begin(), m_subflows.end(), [](const auto& subflow) {
+        return subflow->IsActive() && !subflow->HasSndMemory();
+    });
 }
 
 bool

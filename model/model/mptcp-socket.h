@@ -293,11 +293,8 @@ class MptcpSocket : public Socket
     /// TCP acknowledged something, and the connection fell back to it.
     void OnPlainAck();
 
-    /// Data wait for room in the send buffer of a subflow. Subflows share SOCK_NOSPACE in Linux: of
-    /// whichever a packet comes in next, the buffer may grow.
-    void WaitForRoom();
-
-    /// @return whether the application, or data for a subflow, wait for room
+    /// @return whether the application, or data for a subflow, wait for room. Subflows share
+    /// SOCK_NOSPACE in Linux: of whichever a packet comes in next, the buffer may grow.
     bool WaitsForRoom() const;
 
     /// Tell the application of room in the send buffer, as Linux does: a third of it.
@@ -408,6 +405,9 @@ class MptcpSocket : public Socket
      * @param subflow the subflow
      */
     void Remove(Ptr<MptcpSubflow> subflow);
+
+    /// @return whether a subflow that could send has no room in its send buffer
+    bool HasFullSubflow() const;
 
     /**
      * Give subflows a burst of data that is to be sent, all of them the same.

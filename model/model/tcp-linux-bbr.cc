@@ -49,7 +49,7 @@ TcpLinuxBbr::GetTypeId()
 {
     static TypeId tid =
         TypeId("ns3::TcpLinuxBbr")
-            .SetParent<TcpCongestionOps>()
+            .SetParent<TcpLinuxCongestion>()
             .SetGroupName("NvmeMptcp")
             .AddConstructor<TcpLinuxBbr>()
             .AddAttribute("MinRttWindow",
@@ -78,7 +78,7 @@ TcpLinuxBbr::TcpLinuxBbr()
 }
 
 TcpLinuxBbr::TcpLinuxBbr(const TcpLinuxBbr& other)
-    : TcpCongestionOps(other),
+    : TcpLinuxCongestion(other),
       m_minRttWindow(other.m_minRttWindow),
       m_probeRttTime(other.m_probeRttTime),
       m_pacingShift(other.m_pacingShift),
@@ -104,13 +104,6 @@ Ptr<TcpCongestionOps>
 TcpLinuxBbr::Fork()
 {
     return CopyObject<TcpLinuxBbr>(this);
-}
-
-int64_t
-TcpLinuxBbr::AssignStreams(int64_t stream)
-{
-    m_random->SetStream(stream);
-    return 1;
 }
 
 void
@@ -283,12 +276,20 @@ TcpLinuxBbr::CongestionStateSet(Ptr<TcpSocketState>, const TcpSocketState::TcpCo
     }
 }
 
-// bbr_undo_cwnd()
-void
+// bbr_undo_cwnd(): what ended the start-up may have been no congestion
+bool
 TcpLinuxBbr::Undo()
 {
     m_fullBandwidth = 0;
     m_fullRounds = 0;
+    return true;
+}
+
+// bbr_sndbuf_expand()
+uint32_t
+TcpLinuxBbr::GetSndBufWindows() const
+{
+    return 3;
 }
 
 void
@@ -319,7 +320,7 @@ TcpLinuxBbr::CongControl(Ptr<TcpSocketState> tcb,
 {
     m_deliveredTime = connection.m_deliveredTime;
     m_deliveredNow = connection.m_delivered;
-    UpdateBandwidth(tcb, connection, sample);
+    UpdateBandwidth(tcb, sample);
     UpdateAggregation(tcb, sample);
     UpdateCycle(tcb, sample);
     CheckFullBandwidth(sample);
@@ -331,9 +332,7 @@ TcpLinuxBbr::CongControl(Ptr<TcpSocketState> tcb,
 }
 
 void
-TcpLinuxBbr::UpdateBandwidth(Ptr<TcpSocketState> tcb,
-                             const TcpRateOps::TcpRateConnection& connection,
-                             const Sample& sample)
+TcpLinuxBbr::UpdateBandwidth(Ptr<TcpSocketState> tcb, const Sample& sample)
 {
     m_roundStart = false;
     if (!sample.m_interval.IsStrictlyPositive())
@@ -342,7 +341,7 @@ TcpLinuxBbr::UpdateBandwidth(Ptr<TcpSocketState> tcb,
     }
     if (static_cast<int32_t>(sample.m_priorDelivered - m_roundEnd) >= 0)
     {
-        m_roundEnd = connection.m_delivered;
+        m_roundEnd = m_deliveredNow;
         ++m_rounds;
         m_roundStart = true;
         m_conserve = false;

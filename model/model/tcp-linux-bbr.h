@@ -5,8 +5,9 @@
 #ifndef TCP_LINUX_BBR_H
 #define TCP_LINUX_BBR_H
 
+#include "tcp-linux-congestion.h"
+
 #include "ns3/random-variable-stream.h"
-#include "ns3/tcp-congestion-ops.h"
 #include "ns3/windowed-filter.h"
 
 namespace ns3
@@ -20,17 +21,9 @@ namespace ns3
  * network; the probing of the round-trip time doesn't lower the bandwidth. Linux's detection of
  * policers, which needs 20 % of loss, isn't modelled.
  */
-class TcpLinuxBbr : public TcpCongestionOps
+class TcpLinuxBbr : public TcpLinuxCongestion
 {
   public:
-    /// What BBR reads of a socket, beside its TcpSocketState.
-    struct SocketView
-    {
-        Time paced;      //!< before then pacing sends nothing (tcp_wstamp_ns)
-        bool appLimited; //!< the application limits what is sent
-        bool ackDelayed; //!< the ACK may have been delayed by the receiver
-    };
-
     /**
      * Get the type ID.
      * @return the type ID
@@ -58,27 +51,10 @@ class TcpLinuxBbr : public TcpCongestionOps
                      const TcpRateOps::TcpRateSample& sample) override;
     Ptr<TcpCongestionOps> Fork() override;
 
-    /**
-     * To be called before CwndEvent and CongControl.
-     * @param view the socket's state
-     */
-    void SetSocketView(const SocketView& view);
-
-    /// A reduction was taken back: what ended the start-up may have been no congestion.
-    void Undo();
-
-    /**
-     * @return whether the round-trip time is being probed; what is delivered meanwhile says nothing
-     *         of the bandwidth
-     */
-    bool IsProbingRtt() const;
-
-    /**
-     * Fix the random numbers.
-     * @param stream first stream to use
-     * @return number of streams used
-     */
-    int64_t AssignStreams(int64_t stream);
+    void SetSocketView(const SocketView& view) override;
+    bool Undo() override;
+    bool IsProbingRtt() const override;
+    uint32_t GetSndBufWindows() const override;
 
   private:
     /// Linux's modes
@@ -156,12 +132,9 @@ class TcpLinuxBbr : public TcpCongestionOps
 
     /**
      * @param tcb the connection's state
-     * @param connection the connection's counts
      * @param sample what the ACK brought
      */
-    void UpdateBandwidth(Ptr<TcpSocketState> tcb,
-                         const TcpRateOps::TcpRateConnection& connection,
-                         const Sample& sample);
+    void UpdateBandwidth(Ptr<TcpSocketState> tcb, const Sample& sample);
 
     /**
      * @param tcb the connection's state

@@ -47,7 +47,7 @@ TypeId
 TcpLinuxCubic::GetTypeId()
 {
     static TypeId tid = TypeId("ns3::TcpLinuxCubic")
-                            .SetParent<TcpCongestionOps>()
+                            .SetParent<TcpLinuxCongestion>()
                             .SetGroupName("NvmeMptcp")
                             .AddConstructor<TcpLinuxCubic>()
                             .AddAttribute("HyStart",

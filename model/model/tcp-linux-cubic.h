@@ -5,7 +5,7 @@
 #ifndef TCP_LINUX_CUBIC_H
 #define TCP_LINUX_CUBIC_H
 
-#include "ns3/tcp-congestion-ops.h"
+#include "tcp-linux-congestion.h"
 
 namespace ns3
 {
@@ -17,7 +17,7 @@ namespace ns3
  * train and delay. What differs from ns-3's TcpCubic: no uninitialised state after a copy, the
  * growth of at most one packet per two acknowledged, HyStart's allowance for GSO packets.
  */
-class TcpLinuxCubic : public TcpCongestionOps
+class TcpLinuxCubic : public TcpLinuxCongestion
 {
   public:
     /**
@@ -34,12 +34,7 @@ class TcpLinuxCubic : public TcpCongestionOps
     void CongestionStateSet(Ptr<TcpSocketState> tcb,
                             const TcpSocketState::TcpCongState_t newState) override;
     Ptr<TcpCongestionOps> Fork() override;
-
-    /**
-     * The connection sends again after a pause: the curve does not grow over pauses.
-     * @param pause how long nothing was sent, with nothing in flight
-     */
-    void Resume(Time pause);
+    void Resume(Time pause) override;
 
   private:
     /// Forget the curve, as after a retransmission time-out.

@@ -5,7 +5,7 @@
 // What ACKs do to TcpLinuxSocket: Linux's tcp_ack() and tcp_recovery.c. RFC 8985 (RACK-TLP), RFC
 // 6937 (PRR), RFC 5682 (F-RTO).
 
-#include "tcp-linux-bbr.h"
+#include "tcp-linux-congestion.h"
 #include "tcp-linux-socket.h"
 
 #include "ns3/log.h"
@@ -636,11 +636,8 @@ TcpLinuxSocket::UndoReduction(bool unmark)
     }
     if (m_priorThreshold > 0)
     {
-        if (auto bbr = ShowBbr(false))
-        {
-            bbr->Undo(); // it sets the window by itself
-        }
-        else
+        auto congestion = ShowCongestion(false);
+        if (!congestion || !congestion->Undo())
         {
             SetCwnd(std::max(GetCwndPackets(), m_priorCwnd));
         }
@@ -1017,16 +1014,16 @@ TcpLinuxSocket::TakePacingRate()
     m_pacingBytes = m_tcb->m_pacingRate.Get().GetBitRate() / 8;
 }
 
-// Hand the state of the socket to BBR, if that is the congestion control.
-Ptr<TcpLinuxBbr>
-TcpLinuxSocket::ShowBbr(bool ackDelayed)
+// Show the state of the socket to a congestion control that wants to know it.
+Ptr<TcpLinuxCongestion>
+TcpLinuxSocket::ShowCongestion(bool ackDelayed)
 {
-    auto bbr = DynamicCast<TcpLinuxBbr>(m_congestionControl);
-    if (bbr)
+    auto congestion = DynamicCast<TcpLinuxCongestion>(m_congestionControl);
+    if (congestion)
     {
-        bbr->SetSocketView({m_nextPaced, m_appLimited > 0, ackDelayed});
+        congestion->SetSocketView({m_nextPaced, m_appLimited > 0, ackDelayed});
     }
-    return bbr;
+    return congestion;
 }
 
 // tcp_rate_check_app_limited(), when the application writes. MPTCP doesn't ask, so each sample of a
@@ -1108,10 +1105,10 @@ TcpLinuxSocket::ControlCongestion(const AckFlags& flags,
         sample.m_bytesLoss = lost * mss;
         sample.m_priorInFlight = priorInFlight * mss;
         sample.m_ackedSacked = m_tcb->m_lastAckedSackedBytes;
-        auto bbr = ShowBbr(flags.maybeDelayed);
+        auto congestion = ShowCongestion(flags.maybeDelayed);
         m_congestionControl->CongControl(m_tcb, connection, sample);
         TakePacingRate();
-        if (bbr && bbr->IsProbingRtt())
+        if (congestion && congestion->IsProbingRtt())
         {
             MarkAppLimited(); // what little is in flight says nothing of the bandwidth
         }

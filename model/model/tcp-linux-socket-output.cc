@@ -6,8 +6,7 @@
 
 #include "gso-tag.h"
 #include "netem-device.h"
-#include "tcp-linux-bbr.h"
-#include "tcp-linux-cubic.h"
+#include "tcp-linux-congestion.h"
 #include "tcp-linux-socket.h"
 
 #include "ns3/ipv4-end-point.h"
@@ -258,15 +257,15 @@ TcpLinuxSocket::Transmit(TcpLinuxSkb& skb, bool resent)
     // as tcp_event_data_sent()
     if (m_lastSend.IsPositive() && m_out->GetInFlight() == (resent ? 0 : skb.segments))
     {
-        ShowBbr(false);
+        auto congestion = ShowCongestion(false);
         m_congestionControl->CwndEvent(m_tcb, TcpSocketState::CA_EVENT_TX_START);
         if (m_congestionControl->HasCongControl())
         {
             TakePacingRate();
         }
-        if (auto cubic = DynamicCast<TcpLinuxCubic>(m_congestionControl))
+        if (congestion)
         {
-            cubic->Resume(now - m_lastSend);
+            congestion->Resume(now - m_lastSend);
         }
     }
     m_lastSend = now;

@@ -9,7 +9,7 @@
 
 #include "gso-tag.h"
 #include "link-mtu.h"
-#include "tcp-linux-bbr.h"
+#include "tcp-linux-congestion.h"
 
 #include "ns3/boolean.h"
 #include "ns3/ipv4-end-point.h"
@@ -456,7 +456,7 @@ TcpLinuxSocket::InitTransfer()
     m_congestionControl->Init(m_tcb);
     m_rcvWindow.Start(m_tcb->m_segmentSize, m_firstRx);
     ExpandSndBuf();
-    if (ShowBbr(false))
+    if (m_congestionControl->HasCongControl())
     {
         TakePacingRate();
     }
@@ -838,8 +838,8 @@ TcpLinuxSocket::ExpandSndBuf()
     }
     perSegment += 256;
     uint64_t segments = std::max({10U, GetCwndPackets(), m_reordering + 1});
-    // room for what recovery sends anew beside the window; BBR asks for more
-    const uint64_t windows = DynamicCast<TcpLinuxBbr>(m_congestionControl) ? 3 : 2;
+    auto congestion = ShowCongestion(false);
+    const uint64_t windows = congestion ? congestion->GetSndBufWindows() : 2;
     m_sndBuf = std::max(m_sndBuf, std::min<uint64_t>(windows * segments * perSegment, m_wmem[2]));
 }
 

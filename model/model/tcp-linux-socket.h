@@ -21,7 +21,7 @@
 namespace ns3
 {
 
-class TcpLinuxBbr;
+class TcpLinuxCongestion;
 class TcpOptionSack;
 
 /**
@@ -456,7 +456,7 @@ class TcpLinuxSocket : public TcpSocketTypeId<TcpLinuxSocket, TcpSocketBase>
                            uint32_t priorInFlight);
     void UpdatePacing();
     void TakePacingRate();
-    Ptr<TcpLinuxBbr> ShowBbr(bool ackDelayed);
+    Ptr<TcpLinuxCongestion> ShowCongestion(bool ackDelayed);
     void CheckAppLimited();
     void MarkAppLimited();
     void SetCongState(TcpSocketState::TcpCongState_t state);
