@@ -300,14 +300,14 @@ Network::BuildFabric()
             Configure(switchEnd, m_settings.paths[path - 1].toTarget, mtu);
             m_paths[path - 1] = {switchEnd, target};
         });
-    auto both = [mtu](const Direction& direction) {
-        return [&direction, mtu](Ptr<NetemNetDevice> near, Ptr<NetemNetDevice> far) {
-            Configure(near, direction, mtu);
-            Configure(far, direction, mtu);
-        };
-    };
-    fabric.SetHostLink(both(wanted.hostLink));
-    fabric.SetUplink(both(wanted.uplink));
+    fabric.SetHostLink([&](uint32_t path, Ptr<NetemNetDevice> host, Ptr<NetemNetDevice> leafEnd) {
+        Configure(host, wanted.hostLinks[path - 1].toTarget, mtu);
+        Configure(leafEnd, wanted.hostLinks[path - 1].toHost, mtu);
+    });
+    fabric.SetUplink([&](Ptr<NetemNetDevice> leaf, Ptr<NetemNetDevice> spine) {
+        Configure(leaf, wanted.uplink, mtu);
+        Configure(spine, wanted.uplink, mtu);
+    });
     if (wanted.kind == "switch")
     {
         fabric.InstallSwitches();

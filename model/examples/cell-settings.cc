@@ -238,6 +238,17 @@ ReadPath(const json& value, const std::string& name)
     return path;
 }
 
+std::vector<Path>
+ReadPaths(Table& table, const std::string& key)
+{
+    std::vector<Path> paths;
+    for (const auto& path : table.List(key))
+    {
+        paths.push_back(ReadPath(path, table.Key(key) + "[" + std::to_string(paths.size()) + "]"));
+    }
+    return paths;
+}
+
 void
 ReadMptcp(Table table, Settings& settings)
 {
@@ -400,7 +411,11 @@ ReadFabric(Table table, const Settings& settings)
     }
     table.Whole("leaves", fabric.leaves, 2, 256);
     table.Whole("spines", fabric.spines, 1, 256);
-    fabric.hostLink = ReadDirection(table.Need("host_link"), table.Key("host_link"));
+    fabric.hostLinks = ReadPaths(table, "host_links");
+    if (fabric.hostLinks.size() != settings.paths.size())
+    {
+        table.Fail("host_links", "there must be as many as paths");
+    }
     if (const json* uplink = table.Find("uplink"))
     {
         fabric.uplink = ReadDirection(*uplink, table.Key("uplink"));
@@ -484,11 +499,7 @@ Read(const std::string& text)
     }
     Table table(document, "");
     Settings settings;
-    for (const auto& path : table.List("paths"))
-    {
-        const std::string name = "paths[" + std::to_string(settings.paths.size()) + "]";
-        settings.paths.push_back(ReadPath(path, name));
-    }
+    settings.paths = ReadPaths(table, "paths");
     if (settings.paths.empty() || settings.paths.size() > 250)
     {
         table.Fail("paths", "there must be from 1 to 250 of them");

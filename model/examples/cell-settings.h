@@ -74,12 +74,12 @@ struct Event
 /// What lies between hosts and target in place of plain links
 struct Fabric
 {
-    std::string kind;      ///< "switch" or "leaf-spine"
-    uint32_t leaves{2};    ///< of leaf-spine
-    uint32_t spines{2};    ///< of leaf-spine
-    Direction hostLink;    ///< both ways
-    Direction uplink;      ///< both ways
-    double startWithin{0}; ///< us: hosts start their jobs at random times within it
+    std::string kind;            ///< "switch" or "leaf-spine"
+    uint32_t leaves{2};          ///< of leaf-spine
+    uint32_t spines{2};          ///< of leaf-spine
+    std::vector<Path> hostLinks; ///< of each path; all hosts have the same
+    Direction uplink;            ///< both ways
+    double startWithin{0};       ///< us: hosts start their jobs at random times within it
 };
 
 /// Service times of the target's devices

@@ -42,8 +42,9 @@ delay_us, jitter_us, loss (0 to 1), limit (packets) and ecn_threshold, and may h
  "seed": 1,
  "attributes": {"ns3::NvmeTcpTarget::InCapsuleDataSize": "8192"},
  "device": {"read_us": 80, "write_us": 20, "distribution": "exponential", "parallelism": 64},
- "fabric": {"kind": "leaf-spine", "leaves": 4, "spines": 2, "host_link": {"rate_bps": 1e9},
-            "uplink": {"rate_bps": 1e10}, "start_within_us": 1e5},
+ "fabric": {"kind": "leaf-spine", "leaves": 4, "spines": 2, "uplink": {"rate_bps": 1e10},
+            "host_links": [{"to_target": {"rate_bps": 1e9}, "to_host": {"rate_bps": 1e9}}],
+            "start_within_us": 1e5},
  "output": {"pcap": "PREFIX", "trace": "DIRECTORY"}}
 )";
 

@@ -50,7 +50,7 @@ NvmeFabricHelper::SetTargetLink(PathSettings settings)
 }
 
 void
-NvmeFabricHelper::SetHostLink(LinkSettings settings)
+NvmeFabricHelper::SetHostLink(PathSettings settings)
 {
     m_hostLink = std::move(settings);
 }
@@ -68,10 +68,14 @@ NvmeFabricHelper::InstallSwitches()
     {
         AddNode(m_switches);
         Ptr<Node> at = m_switches.Get(path - 1);
-        Attach(GetTarget(), GetTargetAddress(path), path, at, OfPath(path));
+        Attach(GetTarget(), GetTargetAddress(path), path, at, OfPath(m_targetLink, path));
         for (uint32_t host = 0; host < m_hosts.GetN(); host++)
         {
-            Attach(m_hosts.Get(host), GetHostAddress(host, path), path, at, m_hostLink);
+            Attach(m_hosts.Get(host),
+                   GetHostAddress(host, path),
+                   path,
+                   at,
+                   OfPath(m_hostLink, path));
         }
     }
 }
@@ -89,10 +93,18 @@ NvmeFabricHelper::InstallLeafSpine(uint32_t leaves, uint32_t spines)
     };
     for (uint32_t path = 1; path <= m_paths; path++)
     {
-        Attach(GetTarget(), GetTargetAddress(path), path, m_switches.Get(leaves - 1), OfPath(path));
+        Attach(GetTarget(),
+               GetTargetAddress(path),
+               path,
+               m_switches.Get(leaves - 1),
+               OfPath(m_targetLink, path));
         for (uint32_t host = 0; host < m_hosts.GetN(); host++)
         {
-            Attach(m_hosts.Get(host), GetHostAddress(host, path), path, leafOf(host), m_hostLink);
+            Attach(m_hosts.Get(host),
+                   GetHostAddress(host, path),
+                   path,
+                   leafOf(host),
+                   OfPath(m_hostLink, path));
         }
     }
     for (uint32_t leaf = 0; leaf < leaves; leaf++)
@@ -233,12 +245,12 @@ NvmeFabricHelper::Attach(Ptr<Node> node,
 }
 
 NvmeFabricHelper::LinkSettings
-NvmeFabricHelper::OfPath(uint32_t path) const
+NvmeFabricHelper::OfPath(const PathSettings& settings, uint32_t path)
 {
-    return [this, path](Ptr<NetemNetDevice> target, Ptr<NetemNetDevice> fabric) {
-        if (m_targetLink)
+    return [&settings, path](Ptr<NetemNetDevice> near, Ptr<NetemNetDevice> far) {
+        if (settings)
         {
-            m_targetLink(path, target, fabric);
+            settings(path, near, far);
         }
     };
 }

@@ -29,7 +29,7 @@ class NvmeFabricHelper
     /// Sets up a link: its end at the host, target or leaf, and its other end, nearer to the
     /// spines.
     using LinkSettings = std::function<void(Ptr<NetemNetDevice>, Ptr<NetemNetDevice>)>;
-    /// The same for the target's link of a path.
+    /// The same for a link of the target or a host, with the number of its path.
     using PathSettings = std::function<void(uint32_t, Ptr<NetemNetDevice>, Ptr<NetemNetDevice>)>;
 
     /// Most hosts, and most paths, that the addresses have room for
@@ -48,9 +48,9 @@ class NvmeFabricHelper
     void SetTargetLink(PathSettings settings);
 
     /**
-     * @param settings called for each link of a host
+     * @param settings called for each link of a host, with the number of the path
      */
-    void SetHostLink(LinkSettings settings);
+    void SetHostLink(PathSettings settings);
 
     /**
      * @param settings called for each link between a leaf and a spine
@@ -137,10 +137,11 @@ class NvmeFabricHelper
                 const LinkSettings& settings);
 
     /**
+     * @param settings of all paths; none: the links stay as they are made
      * @param path number of a path
-     * @return how its link to the target is set up
+     * @return how the link of this path is set up
      */
-    LinkSettings OfPath(uint32_t path) const;
+    static LinkSettings OfPath(const PathSettings& settings, uint32_t path);
 
     uint32_t m_paths;                           //!< devices of each host, and of the target
     NodeContainer m_hosts;                      //!< hosts
@@ -149,7 +150,7 @@ class NvmeFabricHelper
     std::vector<Ptr<NetemNetDevice>> m_devices; //!< all devices
     std::vector<Ptr<FabricRouting>> m_routings; //!< of all nodes
     PathSettings m_targetLink;                  //!< sets up the target's links
-    LinkSettings m_hostLink;                    //!< sets up the hosts' links
+    PathSettings m_hostLink;                    //!< sets up the hosts' links
     LinkSettings m_uplink;                      //!< sets up links between leaf and spine
 };
 

@@ -33,14 +33,41 @@ def direction(end: Direction, ecn_threshold: int | None) -> dict[str, Any]:
     }
 
 
-def _fabric(fabric: Fabric, hosts: int) -> dict[str, Any] | None:
+def _fabric(fabric: Fabric, hosts: int, paths: int) -> dict[str, Any] | None:
     if fabric.kind == "links":
         return None
+    host_link = direction(fabric.host_link(), fabric.ecn_threshold)
     return {"kind": fabric.kind, "hosts": hosts, "leaves": fabric.leaves, "spines": fabric.spines,
-            "host_link": direction(fabric.host_link(), fabric.ecn_threshold),
+            "host_links": [{"to_target": host_link, "to_host": host_link}] * paths,
             "uplink": direction(fabric.uplink(), fabric.ecn_threshold),
             "start_within_us": (units.microseconds(fabric.start_within) if fabric.start_within
                                 else 0)}
+
+
+def _lab_switches(settings: ModelSettings) -> dict[str, Any]:
+    """`paths` and `fabric` of hosts with kernels of their own, as the lab links them.
+
+    Each has links of its own, on which netem works at both ends; the switch between them takes no
+    time; what comes to the target queues once more, at the rate of its link (`end_script` of the
+    lab's topology).
+    """
+    topology, ecn = settings.paths(), settings.fabric.ecn_threshold
+    for key, used in (("event", any(settings.changes())),
+                      ("topology.family", topology.family == "ipv6")):
+        if used:
+            raise UsageError(f"{key}: not with several hosts on kernels of their own"
+                             " (association.separate_kernels) in the model")
+    port = direction(Direction(), ecn)
+    queues = [Direction(rate=link.to_target.rate, limit=link.to_target.limit)
+              for link in topology.links]
+    return {
+        "paths": [{"to_target": direction(queue, ecn), "to_host": direction(link.to_host, ecn),
+                   "backup": link.backup}
+                  for queue, link in zip(queues, topology.links, strict=True)],
+        "fabric": {"kind": "switch", "hosts": settings.association.hosts,
+                   "host_links": [{"to_target": direction(link.to_target, ecn), "to_host": port}
+                                  for link in topology.links]},
+    }
 
 
 def document(settings: ModelSettings, seed: int, pcap: str | None = None,
@@ -51,9 +78,8 @@ def document(settings: ModelSettings, seed: int, pcap: str | None = None,
     """
     topology, fio, association = settings.paths(), settings.fio, settings.association
     ecn = settings.fabric.ecn_threshold
-    if association.separate_kernels and association.hosts > 1:
-        raise UsageError("association.separate_kernels: several hosts with links of their own are"
-                         " described by [fabric] here")
+    own_links = (association.separate_kernels and association.hosts > 1
+                 and settings.fabric.kind == "links")
 
     def ends(link: Any) -> dict[str, Any]:
         return {name: direction(getattr(link, name), ecn) for name in ("to_target", "to_host")}
@@ -83,8 +109,9 @@ def document(settings: ModelSettings, seed: int, pcap: str | None = None,
         "seed": seed,
         "attributes": {name: _attribute(value) for name, value in settings.attributes.items()},
         "device": settings.device.model_dump() if settings.device.model_fields_set else None,
-        "fabric": _fabric(settings.fabric, association.hosts),
+        "fabric": _fabric(settings.fabric, association.hosts, len(topology.links)),
         "output": {"pcap": pcap, "trace": trace},
+        **(_lab_switches(settings) if own_links else {}),
     }
 
 

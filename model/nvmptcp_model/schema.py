@@ -18,7 +18,8 @@ SCENARIOS = Path(__file__).parents[1] / "scenarios"
 class ModelAssociation(Association):
     """`[association]`: as in the lab's scenarios, with more hosts and one more policy."""
 
-    hosts: int = Field(1, ge=1, le=10_000, description="as there; with a `[fabric]` each is a node")
+    hosts: int = Field(1, ge=1, le=10_000, description="as there; with a `[fabric]`,"
+                       " or on kernels of their own (`separate_kernels`), each is a node")
     tcp_hosts: int = Field(0, ge=0, le=10_000, description="as there")
     iopolicy: Literal[
         "numa", "round-robin", "queue-depth", "adaptive"] = Field(  # type: ignore[assignment]

@@ -48,17 +48,16 @@ def _validate(args: argparse.Namespace) -> int:
 
     from . import schema, validation
 
-    listed = validation.listed(args.deviations or validation.DEVIATIONS)
-    scenarios = perf_verbs.choose(
-        args.scenarios or ["all"], args.only,
-        lambda name: validation.without(schema.find(name), listed.left_out), scenario.names())
+    causes = validation.causes(args.deviations or validation.DEVIATIONS)
+    scenarios = perf_verbs.choose(args.scenarios or ["all"], args.only, schema.find,
+                                  scenario.names())
     kernel = results.load(args.kernel or validation.KERNEL)
     validation.require(scenarios, kernel)
     output = lab_verbs.directory(args.output, "--output")
     assert output
     model = runner.run(scenarios, perf_verbs.cache_directory(args.cache, verbs.CACHE),
                        verbs.backend(args), jobs=args.jobs, scheduler=args.scheduler)
-    found = validation.check(scenarios, kernel, model, listed)
+    found = validation.check(scenarios, kernel, model, causes)
     model.write(output)
     document = json.dumps(found.document(), indent=1)
     (output / f"{NAME}.json").write_text(document + "\n")

@@ -3,8 +3,8 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -64,15 +64,6 @@ class Cause:
 
 
 @dataclass(frozen=True)
-class Listed:
-    """What deviations.toml has: causes, and cells that the model can't simulate, with the reason.
-    """
-
-    causes: tuple[Cause, ...]
-    left_out: Mapping[str, str]
-
-
-@dataclass(frozen=True)
 class Validation:
     """All checks, and the causes of those outside."""
 
@@ -80,7 +71,6 @@ class Validation:
     model: str
     checks: tuple[Check, ...]
     causes: tuple[Cause, ...]
-    left_out: Mapping[str, str]  # cells that the model can't simulate, and why
 
     def cause(self, check: Check) -> Cause | None:
         return next((cause for cause in self.causes if check.place in cause.places), None)
@@ -108,7 +98,6 @@ class Validation:
         """As JSON; `of_document` reads it."""
         return {
             "kernel": self.kernel, "model": self.model, "ok": self.ok,
-            "left_out": dict(self.left_out),
             "checks": [{**asdict(check), "deviation": round(check.deviation, 4),
                         "inside": check.inside,
                         "cause": cause.text if (cause := self.cause(check)) else None}
@@ -126,7 +115,7 @@ def of_document(data: Mapping[str, Any]) -> Validation:
         if entry["cause"]:
             texts.setdefault(entry["cause"], set()).add(check.place)
     return Validation(data["kernel"], data["model"], tuple(checks), tuple(
-        Cause(text, frozenset(places)) for text, places in texts.items()), data["left_out"])
+        Cause(text, frozenset(places)) for text, places in texts.items()))
 
 
 def tolerance(settings: Settings, figure: str) -> float:
@@ -149,7 +138,7 @@ def require(scenarios: Sequence[Scenario], kernel: ResultSet) -> None:
 
 
 def check(scenarios: Sequence[Scenario], kernel: ResultSet, model: ResultSet,
-          listed: Listed) -> Validation:
+          causes: tuple[Cause, ...]) -> Validation:
     """Raises LabError where one of the two lacks a cell or a figure."""
     require(scenarios, kernel)
     measured = {(cell.scenario, cell.name): cell for cell in kernel.cells}
@@ -159,7 +148,7 @@ def check(scenarios: Sequence[Scenario], kernel: ResultSet, model: ResultSet,
         for cell in one.cells:
             place = (one.name, cell.name)
             checks += _cell(cell.settings, measured[place], simulated[place])
-    return Validation(kernel.source, model.source, tuple(checks), listed.causes, listed.left_out)
+    return Validation(kernel.source, model.source, tuple(checks), causes)
 
 
 def _cell(settings: Settings, kernel: CellResult, model: CellResult) -> Iterator[Check]:
@@ -176,10 +165,10 @@ def _cell(settings: Settings, kernel: CellResult, model: CellResult) -> Iterator
                     tolerance(settings, name))
 
 
-def listed(path: Path = DEVIATIONS) -> Listed:
+def causes(path: Path = DEVIATIONS) -> tuple[Cause, ...]:
     """Read deviations.toml. Raises UsageError: `FILE:LINE: what`."""
     text, table = tomlfile.read(path, "deviations")
-    return _Reader(path, Lines(text)).listed(table)
+    return _Reader(path, Lines(text)).causes(table)
 
 
 class _Reader:
@@ -192,15 +181,12 @@ class _Reader:
     def fail(self, why: str, *location: str | int) -> UsageError:
         return UsageError(f"{self.path}:{self.lines.of(location)}: {why}")
 
-    def listed(self, table: Mapping[str, Any]) -> Listed:
+    def causes(self, table: Mapping[str, Any]) -> tuple[Cause, ...]:
         for name in table:
-            if name not in ("cause", "left_out"):
-                raise self.fail(f"{name}: unknown; known here: cause, left_out", name)
-        return Listed(
-            tuple(self._cause(number, entry) for number, entry in
-                  enumerate(table.get("cause", []))),
-            {cell: text for number, entry in enumerate(table.get("left_out", []))
-             for cell, text in self._left_out(number, entry)})
+            if name != "cause":
+                raise self.fail(f"{name}: unknown; known here: cause", name)
+        return tuple(self._cause(number, entry) for number, entry in
+                     enumerate(table.get("cause", [])))
 
     def _cause(self, number: int, entry: Mapping[str, Any]) -> Cause:
         places = set()
@@ -216,22 +202,6 @@ class _Reader:
         if not isinstance(entry.get("text"), str) or not places:
             raise self.fail("needs text, and cells", "cause", number)
         return Cause(entry["text"], frozenset(places))
-
-    def _left_out(self, number: int, entry: Mapping[str, Any]) -> list[tuple[str, str]]:
-        text, cells = entry.get("text"), entry.get("cells")
-        if not isinstance(text, str) or not isinstance(cells, list) or not cells:
-            raise self.fail("needs text, and a list of cells", "left_out", number)
-        return [(str(cell), text) for cell in cells]
-
-
-def without(one: Scenario, cells: Iterable[str]) -> Scenario:
-    """The scenario without these cells, named SCENARIO: CELL. Raises UsageError when it never had
-    one of them."""
-    gone = {cell.removeprefix(f"{one.name}: ") for cell in cells
-            if cell.startswith(f"{one.name}: ")}
-    for name in sorted(gone - {cell.name for cell in one.cells}):
-        raise UsageError(f"{DEVIATIONS.name}: left_out: {one.name} has no cell {name!r}")
-    return replace(one, cells=tuple(cell for cell in one.cells if cell.name not in gone))
 
 
 def load(path: Path) -> Validation:

@@ -50,6 +50,8 @@ class FabricTest : public TestCase
         NvmeFabricHelper fabric(HOSTS, PATHS);
         uint32_t targetLinks = 0;
         fabric.SetTargetLink([&targetLinks](uint32_t path, auto, auto) { targetLinks += path; });
+        uint32_t hostLinks = 0;
+        fabric.SetHostLink([&hostLinks](uint32_t path, auto, auto) { hostLinks += path; });
         if (m_spines)
         {
             fabric.InstallLeafSpine(4, m_spines);
@@ -60,6 +62,7 @@ class FabricTest : public TestCase
         }
         fabric.AssignStreams(1);
         NS_TEST_EXPECT_MSG_EQ(targetLinks, 1 + 2, "settings of the target's links");
+        NS_TEST_EXPECT_MSG_EQ(hostLinks, HOSTS * (1 + 2), "settings of the hosts' links");
         for (const auto& device : fabric.GetDevices())
         {
             device->TraceConnectWithoutContext(

@@ -20,8 +20,7 @@ def _validation(model: float) -> validation.Validation:
     check = validation.Check("bonding", "a cell", "read_mib_s", 100, model, 0.03)
     return validation.Validation(
         "kernel", "model", (check,),
-        (validation.Cause("The cause.", frozenset({check.place})),) if model < 90 else (),
-        {"tuning: other": "No such thing."})
+        (validation.Cause("The cause.", frozenset({check.place})),) if model < 90 else ())
 
 
 def _page(model: float) -> str:
@@ -39,7 +38,6 @@ def test_what_is_outside_has_its_cause_or_none() -> None:
     assert "| `bonding` | 1 of 6 | 0 | 1 | 0 | 5.0% |" in unlisted
     assert "Outside" not in inside
     assert "| `all` | 1 | 1 | 1 | 1 | 1.0% |" in inside
-    assert "`tuning: other`: No such thing." in inside
     assert "2,000" in inside  # events a second of CPU time
 
 

@@ -2,12 +2,13 @@
 """Scenarios of the model: their tables, what the program gets, errors that name file and key."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from nvmptcp_conformance.perf import scenario
 from nvmptcp_lab.errors import UsageError
-from nvmptcp_model import schema, validation
+from nvmptcp_model import schema
 from nvmptcp_model.cell import document
 
 
@@ -24,8 +25,7 @@ def _settings(tmp_path: Path, text: str) -> schema.ModelSettings:
 
 @pytest.mark.parametrize("name", schema.all_names())
 def test_shipped_scenarios_make_cells_that_all_differ(name: str) -> None:
-    left_out = validation.listed().left_out
-    cells = validation.without(schema.find(name), left_out).cells
+    cells = schema.find(name).cells
     documents = set()
     for cell in cells:
         assert isinstance(cell.settings, schema.ModelSettings)
@@ -35,9 +35,38 @@ def test_shipped_scenarios_make_cells_that_all_differ(name: str) -> None:
     assert len(documents) == len(cells) - pairs
 
 
-def test_hosts_with_links_of_their_own_need_a_fabric(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"association\.separate_kernels: .* by \[fabric\]"):
-        document(_settings(tmp_path, "[association]\nhosts = 4\nseparate_kernels = true"), 1)
+OWN_KERNELS = """
+[topology]
+rate = "1gbit"
+path = [{ delay = "100us" }, { rate = "500mbit", to_target = { loss = "1%", limit = 7 } }]
+[association]
+hosts = 4
+separate_kernels = true
+"""
+
+
+def test_hosts_on_kernels_of_their_own_have_links_of_their_own(tmp_path: Path) -> None:
+    """As the lab links them: netem at the host, and a queue at the target's link."""
+    found = document(_settings(tmp_path, OWN_KERNELS), 1)
+    assert (found["fabric"]["kind"], found["fabric"]["hosts"]) == ("switch", 4)
+    own = [link["to_target"] for link in found["fabric"]["host_links"]]
+    assert [(end["rate_bps"], end["delay_us"], end["loss"], end["limit"]) for end in own] == [
+        (10**9, 100, 0, 1000), (5 * 10**8, 0, 0.01, 7)]
+    assert not any(link["to_host"]["rate_bps"] for link in found["fabric"]["host_links"])
+    queues = [path["to_target"] for path in found["paths"]]
+    assert [(end["rate_bps"], end["delay_us"], end["loss"], end["limit"]) for end in queues] == [
+        (10**9, 0, 0, 1000), (5 * 10**8, 0, 0, 7)]
+    assert [path["to_host"]["delay_us"] for path in found["paths"]] == [100, 0]
+
+
+@pytest.mark.parametrize(("text", "key"), [
+    ("[[event]]\nat = 0.5\npath = 1\nlink = 'down'", "event"),
+    ("[topology]\nfamily = 'ipv6'", "topology.family"),
+])
+def test_what_such_hosts_cannot_have(tmp_path: Path, text: str, key: str) -> None:
+    wanted = text + "\n[association]\nhosts = 4\nseparate_kernels = true"
+    with pytest.raises(UsageError, match=f"^{re.escape(key)}: .*separate_kernels"):
+        document(_settings(tmp_path, wanted), 1)
 
 
 def test_what_the_program_gets(tmp_path: Path) -> None:
@@ -96,7 +125,10 @@ host_rate = "25gbit"
 ecn_threshold = 65
 """), 1)
     assert found["fabric"]["hosts"] == 300
-    assert found["fabric"]["host_link"]["rate_bps"] == 25 * 10**9
+    links = found["fabric"]["host_links"]
+    assert len(links) == len(found["paths"])
+    assert {link[way]["rate_bps"] for link in links for way in ("to_target", "to_host")} == {
+        25 * 10**9}
     assert {found["fabric"]["uplink"]["ecn_threshold"],
             found["paths"][0]["to_host"]["ecn_threshold"]} == {65}
 

@@ -12,7 +12,7 @@ from nvmptcp_model import schema, validation
 
 KERNEL = {"read_mib_s": 100.0, "read_p99_ms": 10.0, "path1_share": 0.5, "gap_ms": 100.0,
           "drops": 3.0}
-NONE = validation.Listed((), {})
+NONE: tuple[validation.Cause, ...] = ()
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def _check(tiny: scenario.Scenario, even: dict[str, float], lossy: dict[str, flo
     causes = (validation.Cause("because", frozenset(places)),) if places else ()
     return validation.check([tiny], _set("kernel", KERNEL, KERNEL),
                             _set("model", {**KERNEL, **even}, {**KERNEL, **lossy}),
-                            validation.Listed(causes, {}))
+                            causes)
 
 
 def test_tolerances_by_kind_of_path_and_figure(tiny: scenario.Scenario) -> None:
@@ -92,14 +92,13 @@ def test_as_json_and_back(tiny: scenario.Scenario) -> None:
     ("[[cause]]\ntext = 'x'\n[cause.cells]\n\"a: b\" = 'x'", 4, "a: b: must be a list of figures"),
     ("[[cause]]\ntext = 'x'\n[cause.cells]\n\"a: b\" = ['x']\n[[cause]]\ntext = 'y'\n"
      "[cause.cells]\n\"a: b\" = ['x']", 8, "a: b: x has a cause already"),
-    ("[[left_out]]\ntext = 'x'", 1, "needs text, and a list of cells"),
-    ("[[excuse]]\ntext = 'x'", 1, "excuse: unknown; known here: cause, left_out"),
+    ("[[excuse]]\ntext = 'x'", 1, "excuse: unknown; known here: cause"),
 ])
 def test_errors_of_the_list_of_causes(tmp_path: Path, text: str, line: int, words: str) -> None:
     file = tmp_path / "deviations.toml"
     file.write_text(text)
     with pytest.raises(UsageError) as raised:
-        validation.listed(file)
+        validation.causes(file)
     assert str(raised.value).startswith(f"{file}:{line}: ")
     assert words in str(raised.value)
 
@@ -107,16 +106,5 @@ def test_errors_of_the_list_of_causes(tmp_path: Path, text: str, line: int, word
 def test_the_list_of_causes_names_cells_that_the_kernel_has() -> None:
     known = {f"{cell.scenario}: {cell.name}": cell.figures
              for cell in results.load(validation.KERNEL).cells}
-    found = validation.listed()
-    for cell, figure in (place for cause in found.causes for place in cause.places):
+    for cell, figure in (place for cause in validation.causes() for place in cause.places):
         assert figure in known.get(cell, {}), (cell, figure)
-    for name in scenario.names():
-        validation.without(schema.find(name), found.left_out)
-
-
-def test_cells_that_are_left_out(tiny: scenario.Scenario, tmp_path: Path) -> None:
-    (tmp_path / "d.toml").write_text('[[left_out]]\ntext = "x"\ncells = ["s: lossy", "t: any"]\n')
-    left_out = validation.listed(tmp_path / "d.toml").left_out
-    assert [cell.name for cell in validation.without(tiny, left_out).cells] == ["even"]
-    with pytest.raises(UsageError, match="left_out: s has no cell 'odd'"):
-        validation.without(tiny, ["s: odd"])
