@@ -56,6 +56,7 @@ lint: $(READY) ## ruff and mypy --strict
 	@$(BIN)/mypy $(PYTHON_SOURCES)
 
 verdicts: $(READY) ## run the tests that verify requirements, and renew spec/verdicts.json
+	@tools/setup docs
 	@rm -f build/verdicts.json
 	@$(BIN)/pytest -m requirement --numprocesses auto --dist loadfile \
 		--requirement-verdicts build/verdicts.json $(ARGS); \
