@@ -29,7 +29,7 @@ def test_unknown_capture(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.timeout(600)
 def test_benchmark(dissector: Tshark, tmp_path: Path) -> None:
     """A small one: of so short runs the ratios say nothing, but that stock tshark was stopped."""
-    small = {"mib": 2, "tcp-mib": 2, "large-mib": 32, "stock-limit": 1, "repeats": 1}
+    small = {"mib": 2, "tcp-mib": 2, "large-mib": 96, "stock-limit": 1, "repeats": 1}
     done = subprocess.run(
         [sys.executable, "-m", "nvmptcp_captures.benchmark",
          *(word for name, value in small.items() for word in (f"--{name}", str(value))),
