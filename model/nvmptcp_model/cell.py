@@ -2,12 +2,12 @@
 """A cell as the C++ program examples/nvme-mptcp-cell.cc reads it: numbers in place of units."""
 
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from nvmptcp_lab import units
 from nvmptcp_lab.errors import UsageError
-from nvmptcp_lab.topology import Direction
+from nvmptcp_lab.topology import Direction, Link, Topology
 
 from .schema import Fabric, ModelSettings
 
@@ -44,30 +44,30 @@ def _fabric(fabric: Fabric, hosts: int, paths: int) -> dict[str, Any] | None:
                                 else 0)}
 
 
-def _lab_switches(settings: ModelSettings) -> dict[str, Any]:
-    """`paths` and `fabric` of hosts with kernels of their own, as the lab links them.
+def _ends(link: Link, ecn_threshold: int | None) -> dict[str, Any]:
+    return {"to_target": direction(link.to_target, ecn_threshold),
+            "to_host": direction(link.to_host, ecn_threshold)}
+
+
+def _lab_switches(settings: ModelSettings,
+                  topology: Topology) -> tuple[tuple[Link, ...], dict[str, Any]]:
+    """The target's links, and `fabric`, of hosts with kernels of their own, as the lab links them.
 
     Each has links of its own, on which netem works at both ends; the switch between them takes no
     time; what comes to the target queues once more, at the rate of its link (`end_script` of the
     lab's topology).
     """
-    topology, ecn = settings.paths(), settings.fabric.ecn_threshold
     for key, used in (("event", any(settings.changes())),
                       ("topology.family", topology.family == "ipv6")):
         if used:
             raise UsageError(f"{key}: not with several hosts on kernels of their own"
                              " (association.separate_kernels) in the model")
-    port = direction(Direction(), ecn)
-    queues = [Direction(rate=link.to_target.rate, limit=link.to_target.limit)
-              for link in topology.links]
-    return {
-        "paths": [{"to_target": direction(queue, ecn), "to_host": direction(link.to_host, ecn),
-                   "backup": link.backup}
-                  for queue, link in zip(queues, topology.links, strict=True)],
-        "fabric": {"kind": "switch", "hosts": settings.association.hosts,
-                   "host_links": [{"to_target": direction(link.to_target, ecn), "to_host": port}
-                                  for link in topology.links]},
-    }
+    queues = tuple(replace(link, to_target=Direction(rate=link.to_target.rate,
+                                                     limit=link.to_target.limit))
+                   for link in topology.links)
+    own = [replace(link, to_host=Direction()) for link in topology.links]
+    return queues, {"kind": "switch", "hosts": settings.association.hosts,
+                    "host_links": [_ends(link, settings.fabric.ecn_threshold) for link in own]}
 
 
 def document(settings: ModelSettings, seed: int, pcap: str | None = None,
@@ -78,24 +78,22 @@ def document(settings: ModelSettings, seed: int, pcap: str | None = None,
     """
     topology, fio, association = settings.paths(), settings.fio, settings.association
     ecn = settings.fabric.ecn_threshold
-    own_links = (association.separate_kernels and association.hosts > 1
-                 and settings.fabric.kind == "links")
-
-    def ends(link: Any) -> dict[str, Any]:
-        return {name: direction(getattr(link, name), ecn) for name in ("to_target", "to_host")}
-
+    links = topology.links
+    fabric = _fabric(settings.fabric, association.hosts, len(links))
+    if association.separate_kernels and association.hosts > 1 and fabric is None:
+        links, fabric = _lab_switches(settings, topology)
     events = [{"at": change.at, "path": change.path - 1, "link": change.state,
-               **(ends(change.link) if change.link else {})}
+               **(_ends(change.link, ecn) if change.link else {})}
               for change in sorted(settings.changes(), key=lambda change: change.at)]
     return {
-        "paths": [{**ends(link), "backup": link.backup} for link in topology.links],
+        "paths": [{**_ends(link, ecn), "backup": link.backup} for link in links],
         "family": topology.family,
         "mtu": topology.mtu,
         "mptcp": asdict(topology.mptcp),
         "sysctl": dict(topology.sysctl),
         # nodes of the model are separate in any case
         "association": {**association.model_dump(exclude={"separate_kernels"}),
-                        "ports": association.ports or len(topology.links)},
+                        "ports": association.ports or len(links)},
         "devices": settings.devices.model_dump(),
         "fio": {
             "rw": fio.rw, "rwmixread": fio.rwmixread, "bs": size(fio.bs),
@@ -109,9 +107,8 @@ def document(settings: ModelSettings, seed: int, pcap: str | None = None,
         "seed": seed,
         "attributes": {name: _attribute(value) for name, value in settings.attributes.items()},
         "device": settings.device.model_dump() if settings.device.model_fields_set else None,
-        "fabric": _fabric(settings.fabric, association.hosts, len(topology.links)),
+        "fabric": fabric,
         "output": {"pcap": pcap, "trace": trace},
-        **(_lab_switches(settings) if own_links else {}),
     }
 
 
