@@ -226,7 +226,10 @@ TcpLinuxSocket::CheckAck()
         return;
     }
     uint64_t received = m_in->GetNext() - m_rcvWindow.GetLastAck();
-    if ((received > m_rcvWindow.GetSegment() && SelectWindow() >= m_rcvWindow.GetWindow()) ||
+    // What waits to be read may be acknowledged then. An MPTCP subflow has handed all on by now.
+    const bool read = m_in->GetAvailable() == 0;
+    if ((received > m_rcvWindow.GetSegment() &&
+         (read || SelectWindow() >= m_rcvWindow.GetWindow())) ||
         InQuickAck() || m_ackNow)
     {
         SendAck();

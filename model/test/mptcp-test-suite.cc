@@ -926,6 +926,57 @@ class MptcpAckTest : public MptcpTestCase
 };
 
 /**
+ * A subflow's data are acknowledged at once while the connection waits for those of another, and
+ * its window shrinks: the subflow has handed on what it received (__tcp_ack_snd_check()).
+ */
+class MptcpAckAtOnceTest : public MptcpTestCase
+{
+  public:
+    MptcpAckAtOnceTest()
+        : MptcpTestCase("a subflow acknowledges at once what waits for another's", 2)
+    {
+        m_settings = {{"Scheduler", "ns3::MptcpSchedulerRoundRobin"}};
+    }
+
+  private:
+    void DoRun() override
+    {
+        for (const Ptr<NetemNetDevice>& device : {m_host[1], m_target[1]})
+        {
+            device->SetAttribute("Delay", TimeValue(MilliSeconds(40)));
+        }
+        m_host[0]->SetAttribute("Rate", DataRateValue(DataRate("10Gbps"))); // without a queue
+        m_total = WRITES * BYTES;
+        // room for what waits
+        Config::SetDefault("ns3::TcpLinuxSocket::Wmem", StringValue("4096 4194304 4194304"));
+        Connect();
+        for (uint32_t i = 0; i < WRITES; ++i)
+        {
+            Simulator::Schedule(MilliSeconds(100 + i), &MptcpAckAtOnceTest::Write, this);
+        }
+        Simulator::Schedule(Seconds(2), [this]() { m_client->Close(); });
+        Simulator::Stop(Seconds(4));
+        Simulator::Run();
+        Config::Reset();
+        ExpectAll();
+        NS_TEST_EXPECT_MSG_LT(m_longest, MicroSeconds(2500), "nothing beside the path's 2 ms");
+    }
+
+    /// Send, and look at the path without delay.
+    void Write()
+    {
+        m_client->Send(MakePacket(m_sent, BYTES));
+        m_sent += BYTES;
+        m_longest = Max(m_longest, GetConnection()->GetSubflows().front()->GetSrtt());
+    }
+
+    static constexpr uint32_t WRITES = 300;   //!< one each millisecond
+    static constexpr uint32_t BYTES = 20'000; //!< in each
+
+    Time m_longest; //!< smoothed round trip of the path without delay
+};
+
+/**
  * The default scheduler gives an idle slow subflow a short burst, forgets that it was slow, and
  * says how much is held back.
  */
@@ -959,6 +1010,8 @@ class MptcpBurstTest : public MptcpTestCase
             m_target[path]->SetAttribute("Rate", DataRateValue(DataRate(rate)));
         }
         m_total = BATCHES * BATCH;
+        // room for a batch while the last one is on its way
+        Config::SetDefault("ns3::TcpLinuxSocket::Wmem", StringValue("4096 4194304 4194304"));
         Connect();
         for (uint32_t batch = 0; batch < BATCHES; ++batch)
         {
@@ -973,6 +1026,7 @@ class MptcpBurstTest : public MptcpTestCase
         Simulator::Schedule(Seconds(4), [this]() { m_client->Close(); });
         Simulator::Stop(Seconds(6));
         Simulator::Run();
+        Config::Reset();
         NS_TEST_EXPECT_MSG_EQ(m_received, m_total, "all of it came");
     }
 
@@ -1557,6 +1611,7 @@ class MptcpTestSuite : public TestSuite
         AddTestCase(new MptcpSchedulerTest("Blest", Share::LESS), TestCase::Duration::QUICK);
         AddTestCase(new MptcpWindowTest, TestCase::Duration::QUICK);
         AddTestCase(new MptcpAckTest, TestCase::Duration::QUICK);
+        AddTestCase(new MptcpAckAtOnceTest, TestCase::Duration::QUICK);
         AddTestCase(new MptcpBurstTest, TestCase::Duration::QUICK);
         AddTestCase(new MptcpHoldTest, TestCase::Duration::QUICK);
         AddTestCase(new MptcpRoomTest(Protocol::MPTCP), TestCase::Duration::QUICK);
