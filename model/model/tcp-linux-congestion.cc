@@ -42,7 +42,7 @@ TcpLinuxCongestion::IsProbingRtt() const
 uint32_t
 TcpLinuxCongestion::GetSndBufWindows() const
 {
-    return 2; // what recovery sends anew has room beside the window
+    return SNDBUF_WINDOWS;
 }
 
 } // namespace ns3

@@ -19,6 +19,9 @@ namespace ns3
 class TcpLinuxCongestion : public TcpCongestionOps
 {
   public:
+    /// Windows that the send buffer has room for: what recovery sends anew goes beside the window.
+    static constexpr uint32_t SNDBUF_WINDOWS = 2;
+
     /// The state of a socket that TcpSocketState doesn't have.
     struct SocketView
     {

@@ -30,6 +30,7 @@
 #include "ns3/uinteger.h"
 
 #include <algorithm>
+#include <bit>
 #include <sstream>
 
 namespace ns3
@@ -50,6 +51,8 @@ constexpr uint32_t TCP_HEADER = 20;            // without options
 constexpr uint32_t IPV4_HEADER = 20;
 constexpr uint32_t IPV6_HEADER = 40;
 constexpr uint32_t MIN_MSS = 48;            // tcp_min_snd_mss
+constexpr uint32_t SHARED_INFO_BYTES = 320; // struct skb_shared_info, after the data of an skb
+constexpr uint32_t SK_BUFF_BYTES = 256;     // struct sk_buff
 constexpr uint32_t ANY_SEQUENCE = 1U << 30; // the base class's check of sequence numbers is off
 
 } // namespace
@@ -201,6 +204,16 @@ TcpLinuxSocket::GetTypeId()
                           UintegerValue(896),
                           MakeUintegerAccessor(&TcpLinuxSocket::m_skbOverhead),
                           MakeUintegerChecker<uint32_t>())
+            .AddAttribute(
+                "MaxTcpHeader",
+                "Room for headers before each segment, in bytes (MAX_TCP_HEADER). Linux's "
+                "configuration decides: 192 without wireless networks and tunnels, as in "
+                "the lab; 320 with both, as distributions have it, where a segment of "
+                "1460 bytes takes a block of 4096 bytes, not of 2048, and send buffers "
+                "grow to almost twice the size.",
+                UintegerValue(192),
+                MakeUintegerAccessor(&TcpLinuxSocket::m_maxTcpHeader),
+                MakeUintegerChecker<uint32_t>())
             .AddAttribute("PingpongThreshold",
                           "Answers within the ACK delay that make a connection interactive "
                           "(tcp_pingpong_thresh).",
@@ -244,6 +257,7 @@ TcpLinuxSocket::TcpLinuxSocket(const TcpLinuxSocket& sock)
       m_compSackPercent(sock.m_compSackPercent),
       m_compSackCount(sock.m_compSackCount),
       m_skbOverhead(sock.m_skbOverhead),
+      m_maxTcpHeader(sock.m_maxTcpHeader),
       m_pingpongThreshold(sock.m_pingpongThreshold),
       m_peerMss(sock.m_peerMss),
       m_tsEcho(sock.m_tsEcho)
@@ -823,6 +837,7 @@ TcpLinuxSocket::HasSndMemory() const
     return !m_out || m_out->GetMemory() < m_sndBuf;
 }
 
+// tcp_sndbuf_expand()
 void
 TcpLinuxSocket::ExpandSndBuf()
 {
@@ -830,16 +845,13 @@ TcpLinuxSocket::ExpandSndBuf()
     {
         return;
     }
-    // a segment of 1460 bytes and its headers take a block of 4096 bytes, and an sk_buff
-    uint32_t perSegment = 1;
-    while (perSegment < m_tcb->m_segmentSize + 640)
-    {
-        perSegment *= 2;
-    }
-    perSegment += 256;
-    uint64_t segments = std::max({10U, GetCwndPackets(), m_reordering + 1});
-    auto congestion = ShowCongestion(false);
-    const uint64_t windows = congestion ? congestion->GetSndBufWindows() : 2;
+    // each segment and its headers in a block of their own
+    const uint32_t block = std::bit_ceil(m_advMss + m_maxTcpHeader + SHARED_INFO_BYTES);
+    const uint32_t perSegment = block + SK_BUFF_BYTES;
+    const uint64_t segments = std::max({10U, GetCwndPackets(), m_reordering + 1});
+    auto congestion = DynamicCast<TcpLinuxCongestion>(m_congestionControl);
+    const uint64_t windows =
+        congestion ? congestion->GetSndBufWindows() : TcpLinuxCongestion::SNDBUF_WINDOWS;
     m_sndBuf = std::max(m_sndBuf, std::min<uint64_t>(windows * segments * perSegment, m_wmem[2]));
 }
 

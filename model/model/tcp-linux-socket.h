@@ -511,6 +511,7 @@ class TcpLinuxSocket : public TcpSocketTypeId<TcpLinuxSocket, TcpSocketBase>
     uint32_t m_compSackPercent;                //!< tcp_comp_sack_rtt_percent
     uint32_t m_compSackCount;                  //!< tcp_comp_sack_nr
     uint32_t m_skbOverhead;                    //!< memory of an skb beside its data, in bytes
+    uint32_t m_maxTcpHeader;                   //!< room for headers before a segment, in bytes
     uint32_t m_pingpongThreshold;              //!< tcp_pingpong_thresh
 
     // both directions
