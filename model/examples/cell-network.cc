@@ -4,6 +4,7 @@
 
 #include "cell-network.h"
 
+#include "ns3/arp-cache.h"
 #include "ns3/bonding-net-device.h"
 #include "ns3/boolean.h"
 #include "ns3/config.h"
@@ -11,6 +12,8 @@
 #include "ns3/enum.h"
 #include "ns3/internet-stack-helper.h"
 #include "ns3/ipv4-address-helper.h"
+#include "ns3/ipv4-interface.h"
+#include "ns3/ipv4-l3-protocol.h"
 #include "ns3/ipv6.h"
 #include "ns3/mptcp-helper.h"
 #include "ns3/nvme-fabric-helper.h"
@@ -34,6 +37,7 @@ namespace
 {
 
 constexpr uint32_t RTO_MIN_MOST = 120000000; // us
+constexpr uint32_t UNRESOLVED_PACKETS = 101; // that wait for a hardware address (unres_qlen)
 constexpr uint32_t BOND = 100; // a bonding device has the addresses of a path with this number
 
 /// Gives a device fd00:NETWORK::END, as the lab does; ns-3's helper makes addresses of the MAC's.
@@ -161,6 +165,31 @@ ReadNumber(const std::string& name, const std::string& value, uint32_t least, ui
     return number;
 }
 
+/// Linux learns the asker's hardware address from its request, and ns-3 doesn't.
+void
+AddNeighbour(Ptr<Ipv4> ipv4, uint32_t interface, Ipv4Address neighbour, const Address& hardware)
+{
+    auto cache = DynamicCast<Ipv4L3Protocol>(ipv4)->GetInterface(interface)->GetArpCache();
+    auto entry = cache->Add(neighbour);
+    entry->SetMacAddress(hardware);
+    entry->MarkPermanent();
+}
+
+/// Hosts look up hardware addresses as Linux does, at once and without a packet lost.
+void
+LookUpNeighbours()
+{
+    const StringValue atOnce("ns3::ConstantRandomVariable[Constant=0]");
+    Config::SetDefault("ns3::NetemNetDevice::NeedsArp", BooleanValue(true));
+    Config::SetDefault("ns3::ArpL3Protocol::RequestJitter", atOnce);
+    Config::SetDefault("ns3::ArpCache::PendingQueueSize", UintegerValue(UNRESOLVED_PACKETS));
+    // Linux takes what TCP receives for a proof that the neighbour is there (dst_confirm)
+    Config::SetDefault("ns3::ArpCache::AliveTimeout", TimeValue(Hours(24)));
+    Config::SetDefault("ns3::Icmpv6L4Protocol::SolicitationJitter", atOnce);
+    // addresses are of use at once, without a second of duplicate address detection
+    Config::SetDefault("ns3::Icmpv6L4Protocol::DAD", BooleanValue(false));
+}
+
 } // namespace
 
 Network::Network(const Settings& settings)
@@ -178,8 +207,7 @@ Network::Network(const Settings& settings)
         InternetStackHelper internet;
         internet.SetIpv4StackInstall(!settings.ipv6);
         internet.SetIpv6StackInstall(settings.ipv6);
-        // addresses are of use at once, without a second of duplicate address detection
-        Config::SetDefault("ns3::Icmpv6L4Protocol::DAD", BooleanValue(false));
+        LookUpNeighbours();
         internet.Install(GetEnds());
         BuildLinks();
     }
@@ -265,6 +293,8 @@ Network::Assign(uint32_t network, Ptr<NetDevice> host, Ptr<NetDevice> target)
             helper.Assign(NetDeviceContainer(NetDeviceContainer(host), NetDeviceContainer(target)));
         m_hostAddresses.emplace_back(interfaces.GetAddress(0));
         m_ports.emplace_back(interfaces.GetAddress(1));
+        const auto [ipv4, interface] = interfaces.Get(1);
+        AddNeighbour(ipv4, interface, interfaces.GetAddress(0), host->GetAddress());
     }
 }
 

@@ -5,6 +5,7 @@
 #include "mptcp-pcap-helper.h"
 
 #include "ns3/abort.h"
+#include "ns3/arp-l3-protocol.h"
 #include "ns3/boolean.h"
 #include "ns3/ipv4-l3-protocol.h"
 #include "ns3/ipv6-l3-protocol.h"
@@ -62,9 +63,11 @@ WriteNetem(Capture capture, Bytes addresses, Ptr<const Packet> packet, uint32_t 
 {
     uint8_t first = 0;
     packet->CopyData(&first, 1);
-    const uint16_t type =
-        first >> 4 == 6 ? Ipv6L3Protocol::PROT_NUMBER : Ipv4L3Protocol::PROT_NUMBER;
-    AppendNetworkOrder(addresses, type);
+    const uint8_t version = first >> 4;
+    AppendNetworkOrder(addresses,
+                       version == 4   ? Ipv4L3Protocol::PROT_NUMBER
+                       : version == 6 ? Ipv6L3Protocol::PROT_NUMBER
+                                      : ArpL3Protocol::PROT_NUMBER);
     WriteIp(capture, addresses, packet);
 }
 

@@ -116,6 +116,13 @@ NetemNetDevice::GetTypeId()
                 UintegerValue(1500),
                 MakeUintegerAccessor(&NetemNetDevice::SetMtu, &NetemNetDevice::GetLinkMtu),
                 MakeUintegerChecker<uint16_t>(576))
+            .AddAttribute("NeedsArp",
+                          "Look up the peer's hardware address (ARP, neighbour discovery) before "
+                          "the first packet, as Ethernet does. A handshake that waits for it has a "
+                          "first RTT sample of twice the round trip. False: it is known.",
+                          BooleanValue(false),
+                          MakeBooleanAccessor(&NetemNetDevice::m_needsArp),
+                          MakeBooleanChecker())
             .AddAttribute("Up",
                           "Whether this end is up; a link is up if both its ends are.",
                           BooleanValue(true),
@@ -508,7 +515,7 @@ NetemNetDevice::SetNode(Ptr<Node> node)
 bool
 NetemNetDevice::NeedsArp() const
 {
-    return false;
+    return m_needsArp;
 }
 
 void

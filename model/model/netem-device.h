@@ -248,6 +248,7 @@ class NetemNetDevice : public NetDevice
     Time m_jitter;           //!< half-width of the uniform distribution around the delay
     double m_loss;           //!< probability of a packet's loss
     uint32_t m_limit;        //!< most packets queued
+    bool m_needsArp;         //!< the peer's hardware address has to be looked up
     uint32_t m_ecnThreshold; //!< mark packets that find as many in the queue; 0: none
     uint16_t m_mtu;          //!< largest IP packet on the wire
     bool m_up{true};         //!< this end is up
