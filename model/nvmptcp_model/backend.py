@@ -25,7 +25,10 @@ from .schema import ModelSettings
 ROOT = Path(__file__).parents[2]
 PROGRAM, LIBRARY = "nvme-mptcp-cell", "libnvme-mptcp.so"
 USAGE = 2  # the program's exit code for what its input can't be
-_FATAL = re.compile(r'\bmsg="(.*)", \+')  # of NS_ABORT_MSG, NS_FATAL_ERROR, NS_ASSERT_MSG
+# Of NS_ABORT_MSG, NS_FATAL_ERROR, NS_ASSERT_MSG; while nothing is simulated they have no time.
+_FATAL = re.compile(r'\bmsg="(.*)", (?:\+|file=)')
+# What ns-3 says, without the attribute's name, of a value that it can't read.
+_UNREADABLE = re.compile(r'Attribute value "(.*)" is not properly formatted|Can\'t Parse Time (.*)')
 
 _running: set[int] = set()
 _lock = threading.Lock()
@@ -125,7 +128,8 @@ def run_program(program: Path, text: str) -> tuple[dict[str, Any], Any]:
         stdout.seek(0)
         stderr.seek(0)
         if process.returncode:
-            raise _error(process.returncode, last_words(stderr.read().decode(errors="replace")))
+            words = last_words(stderr.read().decode(errors="replace"))
+            raise _unreadable(words, text) or _error(process.returncode, words)
         try:
             result: dict[str, Any] = json.load(stdout)
         except ValueError as error:
@@ -140,6 +144,16 @@ def last_words(stderr: str) -> str:
         return str(fatal[-1])
     said = [line for line in stderr.splitlines() if line]
     return said[-1].removeprefix(f"{PROGRAM}: ") if said else "it said nothing"
+
+
+def _unreadable(words: str, text: str) -> UsageError | None:
+    """An error that names the attribute of the cell `text` whose value ns-3 can't read, if any."""
+    found = _UNREADABLE.fullmatch(words)
+    value = found and (found[1] or found[2])
+    for name, given in json.loads(text)["attributes"].items():
+        if given == value:
+            return UsageError(f"attributes.{name}: can't be {value}: {words}")
+    return None
 
 
 def _error(code: int, words: str) -> LabError:

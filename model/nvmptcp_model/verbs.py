@@ -63,7 +63,8 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
                         help="on top of the scenario, such as fio.bs=4k; a list is swept:"
                         " 'fio.iodepth=[1, 16]'; may be repeated")
     parser.add_argument("--attribute", action="append", default=[], metavar="ns3::X::Y=VALUE",
-                        help="the default of an ns-3 attribute; a list is swept; may be repeated")
+                        help="the default of an ns-3 attribute; a list is swept:"
+                        " 'ns3::X::Y=[\"5us\", \"10us\"]'; may be repeated")
 
 
 def changes(args: argparse.Namespace) -> dict[str, Any]:
@@ -88,7 +89,9 @@ def _add(found: dict[str, Any], assignment: str, text: str, option: str) -> None
             table = tomllib.loads(f"{key} = {shown}")
             break
         except tomllib.TOMLDecodeError:
-            continue
+            if value.lstrip().startswith("["):
+                raise UsageError(f"{option} {text}: no list; words need quotes in one, such as"
+                                 ' ["4k", "8k"]') from None
     else:
         raise UsageError(f"{option} {text}: {key!r} is no key, such as fio.bs")
     _deepen(found, table)
