@@ -63,8 +63,8 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
                         help="on top of the scenario, such as fio.bs=4k; a list is swept:"
                         " 'fio.iodepth=[1, 16]'; may be repeated")
     parser.add_argument("--attribute", action="append", default=[], metavar="ns3::X::Y=VALUE",
-                        help="the default of an ns-3 attribute; a list is swept:"
-                        " 'ns3::X::Y=[\"5us\", \"10us\"]'; may be repeated")
+                        help="the default of an ns-3 attribute; a TOML list is swept, whose words"
+                        " have quotes; may be repeated")
 
 
 def changes(args: argparse.Namespace) -> dict[str, Any]:
